@@ -1,0 +1,1 @@
+"""The outside world: files and datasets, the LanceDB history, embedders."""

@@ -1,0 +1,1 @@
+"""What runs: dataflows, commands over them, settings and the command line."""

@@ -1,0 +1,244 @@
+"""One job on several local processes of one Bytewax cluster.
+
+Threads would share the interpreter's lock, so every worker is a process (`python -m flows.cluster`).
+The parent holds the store, starts process 0, which makes the store's tables, and then the others.
+A worker reads its task from standard input, writes frames to standard output, one a line behind a
+letter, and ends when its input closes: a parent that was killed leaves no worker behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+import numpy as np
+import orjson
+
+from flows.job import Job, Outlet
+
+__all__ = ["ClusterError", "run_cluster"]
+
+_GRACE_SECONDS = 5.0
+
+
+class ClusterError(RuntimeError):
+    """A worker process failed; the text is what it said."""
+
+
+def run_cluster(
+    job: Job,
+    outlet: Outlet,
+    *,
+    processes: int,
+    counters: Counter[str],
+    stopping: threading.Event,
+) -> None:
+    """Run a job on `processes` processes; `counters` follows their sum while it runs.
+
+    Raises:
+        StoreError: another engine uses the store.
+        ClusterError: a worker failed.
+    """
+    from connectors.lancedb_store import occupy
+
+    with ExitStack() as stack:
+        temporary = Path(stack.enter_context(TemporaryDirectory(prefix="backscroll-")))
+        store = job.settings.store or temporary / "store"
+        stack.enter_context(occupy(store))
+        pending = temporary / "pending"
+        np.zeros(processes, np.int64).tofile(pending)
+        task = {
+            "job": Job(
+                job.kind, job.files, job.settings.model_copy(update={"store": store}), job.speed, job.detected
+            )
+            .to_json()
+            .decode(),
+            "addresses": [f"127.0.0.1:{port}" for port in _free_ports(processes)],
+            "pending": str(pending),
+        }
+        workers = [_Worker(number, outlet, counters) for number in range(processes)]
+        try:
+            workers[0].start(task)
+            workers[0].ready.wait()
+            for worker in workers[1:]:
+                worker.start(task)
+            _watch(workers, stopping)
+        finally:
+            for worker in workers:
+                worker.end()
+
+
+class _Worker:
+    """The parent's end of one worker process."""
+
+    _lock = threading.Lock()  # outlets are not called from two threads at once
+
+    def __init__(self, number: int, outlet: Outlet, counters: Counter[str]) -> None:
+        self.number = number
+        self.ready = threading.Event()
+        self.error: str | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self._counted: Counter[str] = Counter()
+        self._counters = counters
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._on: Mapping[bytes, Callable[[Any], None]] = {
+            b"s": lambda body: outlet.summaries([body]),
+            b"d": lambda body: outlet.dead_letters([body]),
+            b"o": lambda body: outlet.open_windows([orjson.loads(body)]),
+            b"c": lambda body: self._count(orjson.loads(body)),
+            b"r": lambda _: self.ready.set(),
+            b"e": lambda body: setattr(self, "error", body.decode()),
+        }
+
+    def start(self, task: Mapping[str, Any]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "flows.cluster"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self.process.stdin is not None
+        self.process.stdin.write(orjson.dumps({**task, "process_id": self.number}) + b"\n")
+        self.process.stdin.flush()
+        self._reader.start()
+
+    def stop(self) -> None:
+        """Ask the worker to stop; it leaves open windows as they are."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+
+    def end(self) -> None:
+        """Wait for the worker, by force in the end, and for its last frames."""
+        if self.process is None:
+            return
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join()
+
+    def _read(self) -> None:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._lock:
+                self._on[line[:1]](line[1:].rstrip(b"\n"))
+        self.ready.set()
+
+    def _count(self, counted: Mapping[str, int]) -> None:
+        self._counters.update(Counter(counted))
+        self._counters.subtract(self._counted)
+        self._counted = Counter(counted)
+
+
+def _watch(workers: Sequence[_Worker], stopping: threading.Event) -> None:
+    """Until all workers have ended; when one fails, or on request, stop the others."""
+    running = {worker: worker.process for worker in workers if worker.process is not None}
+    told = False
+    while running:
+        if stopping.is_set() and not told:
+            told = True
+            for worker in running:
+                worker.stop()
+        for worker, process in list(running.items()):
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(0.1)
+                del running[worker]
+                if code and not told:
+                    for other in running:
+                        other.stop()
+                    worker.end()
+                    raise ClusterError(worker.error or f"worker process {worker.number} ended with {code}")
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+class _FrameOutlet:
+    """The worker's end: results become frames."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._lock = threading.Lock()
+
+    def frame(self, kind: bytes, bodies: Sequence[bytes]) -> None:
+        with self._lock:
+            self._pipe.write(b"".join(kind + body + b"\n" for body in bodies))
+            self._pipe.flush()
+
+    def summaries(self, bodies: Sequence[bytes]) -> None:
+        self.frame(b"s", bodies)
+
+    def dead_letters(self, letters: Sequence[bytes]) -> None:
+        self.frame(b"d", letters)
+
+    def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
+        self.frame(b"o", [orjson.dumps(window) for window in windows])
+
+
+def _work() -> int:
+    """Run one worker process."""
+    outlet = _FrameOutlet(os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)  # whatever a library prints must not stand between frames
+    task = orjson.loads(sys.stdin.buffer.readline())
+    from flows.assembly import open_engine
+    from flows.errors import user_error
+    from flows.job import run_dataflow
+    from operators.engine import Pending
+
+    job, number = Job.from_json(task["job"].encode()), task["process_id"]
+    detected = None if job.detected is None else Path(job.detected)
+    try:
+        with open_engine(job.settings, detected=detected, shared=True) as engine:
+            slots = np.memmap(task["pending"], dtype=np.int64, mode="r+")
+            engine.pending = Pending(slots, number)
+            signal.signal(signal.SIGTERM, lambda *_: engine.stopping.set())
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
+            threading.Thread(target=_end_with_parent, daemon=True).start()
+            done = threading.Event()
+            reporter = threading.Thread(target=_report, args=(outlet, engine.counters, done))
+            reporter.start()
+            outlet.frame(b"r", [b""])
+            try:
+                run_dataflow(job, engine, outlet, process_id=number, addresses=task["addresses"])
+            finally:
+                done.set()
+                reporter.join()
+    except Exception as err:
+        outlet.frame(b"e", [(user_error(err) or f"{type(err).__name__}: {err}").encode()])
+        if user_error(err) is None:
+            raise
+        return 1
+    return 0
+
+
+def _report(outlet: _FrameOutlet, counters: Counter[str], done: threading.Event) -> None:
+    while not done.wait(0.2):
+        outlet.frame(b"c", [orjson.dumps(dict(counters))])
+    outlet.frame(b"c", [orjson.dumps(dict(counters))])
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1024):  # not sys.stdin, whose lock the interpreter wants when it ends
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(_work())

@@ -1,0 +1,30 @@
+"""The dataflow of a backfill: windows and history without summaries."""
+
+from __future__ import annotations
+
+import bytewax.operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.inputs import Source
+from bytewax.outputs import Sink
+
+from operators.engine import Engine
+from operators.messages import DeadLetter, Received
+from operators.steps import admit, cut_windows, record_history, settle
+from operators.windows import Window
+
+__all__ = ["ingest_flow"]
+
+
+def ingest_flow(
+    engine: Engine, source: Source[Received], left_open: Sink[tuple[str, Window]], rejects: Sink[DeadLetter]
+) -> Dataflow:
+    """Messages in, recorded windows in the store; windows still open at the end go to `left_open`."""
+    flow = Dataflow("backscroll_ingest")
+    messages = op.input("messages", flow, source)
+    turns, rejected = admit("turns", messages, engine)
+    windows = cut_windows("windows", turns, engine)
+    recorded = settle("recorded", record_history("history", windows, engine), engine)
+    still_open = op.filter("still_open", recorded, lambda item: not item[1].ref.final)
+    op.output("left_open", still_open, left_open)
+    op.output("rejects", rejected, rejects)
+    return flow

@@ -1,0 +1,107 @@
+"""A job: chat files through a dataflow, in this process, with results handed to an outlet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import orjson
+from bytewax.run import cli_main
+
+from connectors.replay import FilesSource
+from connectors.sinks import CallbackSink
+from flows.ingest import ingest_flow
+from flows.settings import Settings
+from flows.summarize import summarize_flow
+from operators.engine import Engine
+from operators.messages import DeadLetter
+from operators.windows import Window
+
+__all__ = ["Job", "Outlet", "run_dataflow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run: files with their formats, in order, and how.
+
+    `speed` is in seconds of chat a second, None for as fast as possible; `detected` names a file of
+    recorded gaps.
+    """
+
+    kind: Literal["replay", "ingest"]
+    files: tuple[tuple[str, str], ...]
+    settings: Settings
+    speed: float | None = None
+    detected: str | None = None
+
+    def to_json(self) -> bytes:
+        """For a worker process."""
+        fields = {name: getattr(self, name) for name in ("kind", "files", "speed", "detected")}
+        return orjson.dumps({**fields, "settings": self.settings.model_dump(mode="json")})
+
+    @classmethod
+    def from_json(cls, body: bytes) -> Job:
+        """Read what `to_json` wrote."""
+        fields: dict[str, Any] = orjson.loads(body)
+        files = tuple((path, format_) for path, format_ in fields.pop("files"))
+        return cls(files=files, settings=Settings(**fields.pop("settings")), **fields)
+
+
+class Outlet(Protocol):
+    """Where a job's results go; called on the dataflow's worker thread, one batch at a time."""
+
+    def summaries(self, bodies: Sequence[bytes]) -> None:
+        """Summary records."""
+        ...
+
+    def dead_letters(self, letters: Sequence[bytes]) -> None:
+        """Rejected input, as JSON."""
+        ...
+
+    def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
+        """Turns at the end of an ingested channel that no closed window holds yet."""
+        ...
+
+
+def run_dataflow(
+    job: Job,
+    engine: Engine,
+    outlet: Outlet,
+    *,
+    process_id: int | None = None,
+    addresses: list[str] | None = None,
+) -> None:
+    """Run the job's dataflow to its end, as one process or as one of a cluster's.
+
+    Raises whatever a step or the source failed with, after an orderly stop.
+    """
+    source = FilesSource(
+        [(Path(path), format_) for path, format_ in job.files],
+        speed=job.speed,
+        throttled=lambda: engine.throttled,
+        stopping=engine.stopping.is_set,
+        fail=engine.fail,
+    )
+    rejects = CallbackSink[DeadLetter](
+        lambda letters: outlet.dead_letters([letter.to_json() for letter in letters])
+    )
+    if job.kind == "ingest":
+        left_open = CallbackSink[tuple[str, Window]](
+            lambda items: outlet.open_windows([_open_window(window) for _, window in items])
+        )
+        flow = ingest_flow(engine, source, left_open, rejects)
+    else:
+        sink = CallbackSink[tuple[str, bytes]](lambda items: outlet.summaries([body for _, body in items]))
+        flow = summarize_flow(engine, source, sink, rejects)
+    cli_main(  # type: ignore[no-untyped-call]
+        flow, process_id=process_id, addresses=addresses, epoch_interval=timedelta(seconds=1)
+    )
+    if engine.failure is not None:
+        raise engine.failure
+
+
+def _open_window(window: Window) -> Mapping[str, Any]:
+    return {"channel": str(window.ref.key), "turns": len(window.turns), "first": window.turns[0].id}

@@ -1,0 +1,71 @@
+"""Where a job's results go: a file, a pipe or the terminal, and a file of dead letters."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal, Self
+
+import click
+from rich.console import Console
+
+from flows.cards import print_card
+
+__all__ = ["FileOutlet"]
+
+
+class FileOutlet:
+    """Writes summaries to `out` or standard output, and dead letters to a file made when needed.
+
+    Args:
+        out: a JSON Lines file, rewritten from its start; standard output when None.
+        dead_letters: a JSON Lines file for rejected input.
+        form: `jsonl` or `cards` for standard output.
+    """
+
+    def __init__(self, out: Path | None, dead_letters: Path, form: Literal["jsonl", "cards"]) -> None:
+        self.dead_letters_path = dead_letters
+        self.left_open: list[Mapping[str, Any]] = []
+        self._console = Console(highlight=False)
+        self._cards = form == "cards" and out is None
+        self._files = ExitStack()
+        self._rejects: IO[bytes] | None = None
+        self._out: IO[bytes] = sys.stdout.buffer if out is None else self._open(out)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.close()
+
+    def summaries(self, bodies: Sequence[bytes]) -> None:
+        """Write summary records."""
+        if self._cards:
+            for body in bodies:
+                print_card(self._console, body)
+            return
+        self._out.write(b"".join(body + b"\n" for body in bodies))
+        self._out.flush()
+
+    def dead_letters(self, letters: Sequence[bytes]) -> None:
+        """Write rejected input."""
+        if self._rejects is None:
+            self._rejects = self._open(self.dead_letters_path)
+        self._rejects.write(b"".join(letter + b"\n" for letter in letters))
+        self._rejects.flush()
+
+    def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
+        """Remember what an ingest left open, for the report."""
+        self.left_open += windows
+
+    def _open(self, path: Path) -> IO[bytes]:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return self._files.enter_context(path.open("wb"))
+        except OSError as err:
+            raise click.UsageError(f"{path}: cannot be written: {err.strerror}") from err

@@ -1,0 +1,98 @@
+"""Progress of a running job and its closing report, on standard error."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+__all__ = ["count_entries", "report", "show_progress"]
+
+_PLAIN_SECONDS = 10.0
+
+
+def count_entries(files: Sequence[tuple[Path, str]]) -> int | None:
+    """How many messages the files hold, cheaply: lines of JSON Lines; None where others are among them."""
+    total = 0
+    for path, format_ in files:
+        if format_ != "messages" or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                total += block.count(b"\n")
+    return total
+
+
+@contextmanager
+def show_progress(console: Console, counters: Counter[str], total: int | None) -> Iterator[None]:
+    """Follow the counters: a bar on a terminal, a line every ten seconds elsewhere."""
+    started, done = time.monotonic(), threading.Event()
+
+    def text() -> str:
+        rate = counters["messages"] / max(time.monotonic() - started, 1e-9)
+        return f"{counters['messages']:,} messages, {counters['windows']:,} windows, {rate:,.0f} messages/s"
+
+    def plain() -> None:
+        while not done.wait(_PLAIN_SECONDS):
+            console.print(text())
+
+    def bar() -> None:
+        columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task(text(), total=total)
+            while not done.wait(0.2):
+                progress.update(task, completed=counters["messages"], description=text())
+
+    follower = threading.Thread(target=bar if console.is_terminal else plain, daemon=True)
+    follower.start()
+    try:
+        yield
+    finally:
+        done.set()
+        follower.join()
+
+
+def report(
+    console: Console,
+    counters: Mapping[str, int],
+    *,
+    seconds: float,
+    dead_letters: Path,
+    left_open: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """What came in, what came of it, and what was refused."""
+    count = Counter(counters)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right")
+    table.add_column()
+    table.add_row(f"{count['messages']:,}", f"messages in {seconds:.1f} s")
+    table.add_row(f"{count['turns']:,}", "turns admitted")
+    if count["duplicates"]:
+        table.add_row(f"{count['duplicates']:,}", "duplicates skipped")
+    table.add_row(f"{count['dead_letters']:,}", _rejected(count["dead_letters"], dead_letters))
+    table.add_row(f"{count['windows']:,}", f"windows closed, {count['recorded']:,} of them new to the store")
+    if count["summaries"] or count["reissued"]:
+        table.add_row(
+            f"{count['summaries'] + count['reissued']:,}",
+            f"summaries: {count['summaries']:,} made, {count['provisional']:,} of them provisional, "
+            f"{count['reissued']:,} from the store",
+        )
+    console.print(table)
+    for window in left_open:
+        console.print(
+            f"{window['channel']}: the last {window['turns']} messages, from id {window['first']}, fill no "
+            "window yet and were not recorded: begin the live stream there or before",
+            highlight=False,
+        )
+
+
+def _rejected(count: int, path: Path) -> str:
+    return f"dead letters, see {path}" if count else "dead letters"

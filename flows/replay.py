@@ -1,0 +1,135 @@
+"""Run chat files through a dataflow, as a command: checks, progress, signals, report."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+from rich.console import Console
+
+from connectors.formats import check_file
+from flows.cluster import ClusterError, run_cluster
+from flows.errors import user_error
+from flows.job import Job
+from flows.outlet import FileOutlet
+from flows.progress import count_entries, report, show_progress
+from flows.settings import Settings
+
+__all__ = ["run_files"]
+
+
+def run_files(
+    kind: Literal["replay", "ingest"],
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    format: str,
+    out: Path | None,
+    dead_letters: Path | None,
+    form: Literal["auto", "cards", "jsonl"],
+    workers: int,
+    speed: float | None,
+    detected: Path | None,
+) -> int:
+    """Run files through `kind`'s dataflow; returns the exit code.
+
+    Raises:
+        click.ClickException: something is the user's to mend; one line.
+    """
+    console = Console(stderr=True, highlight=False)
+    counters: Counter[str] = Counter()
+    letters = dead_letters or (out.parent if out else Path()) / "dead-letters.jsonl"
+    try:
+        formats = [(path, check_file(path, format)) for path in files]
+        _refuse_overwriting([*files, *([detected] if detected else [])], [letters, *([out] if out else [])])
+        job = Job(
+            kind,
+            tuple((str(path), format_) for path, format_ in formats),
+            settings,
+            speed,
+            None if detected is None else str(detected),
+        )
+        shown: Literal["cards", "jsonl"] = form if form != "auto" else "cards" if _is_terminal() else "jsonl"
+        with FileOutlet(out, letters, shown) as outlet, _stoppable() as stop:
+            started = time.monotonic()
+            with show_progress(console, counters, count_entries(formats)):
+                _run(job, outlet, workers, counters, stop)
+            report(
+                console,
+                counters,
+                seconds=time.monotonic() - started,
+                dead_letters=letters,
+                left_open=outlet.left_open,
+            )
+    except ClusterError as err:
+        raise _Mistake(str(err)) from err
+    except Exception as err:
+        line = user_error(err)
+        if line is None:
+            raise
+        raise _Mistake(line) from err
+    if stop.signal:
+        again = "run it again to go on" if settings.store else "name a --store to be able to go on"
+        console.print(f"stopped before the end: {again}")
+        return 128 + stop.signal
+    return 0
+
+
+class _Mistake(click.ClickException):
+    exit_code = 2
+
+
+class _Stop(threading.Event):
+    """Set by the first interrupt or termination signal; `signal` is its number, 0 before."""
+
+    signal = 0
+
+
+def _run(job: Job, outlet: FileOutlet, workers: int, counters: Counter[str], stop: _Stop) -> None:
+    if workers > 1:
+        run_cluster(job, outlet, processes=workers, counters=counters, stopping=stop)
+        return
+    from flows.assembly import open_engine
+    from flows.job import run_dataflow
+
+    detected = None if job.detected is None else Path(job.detected)
+    with open_engine(job.settings, detected=detected) as engine:
+        engine.counters, engine.stopping = counters, stop
+        run_dataflow(job, engine, outlet)
+
+
+@contextmanager
+def _stoppable() -> Iterator[_Stop]:
+    """The first signal asks for an orderly stop, a second one ends the process."""
+    stop = _Stop()
+
+    def ask(number: int, _: Any) -> None:
+        stop.signal = number
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _refuse_overwriting(inputs: Sequence[Path], outputs: Sequence[Path]) -> None:
+    read = {path.resolve() for path in inputs}
+    for path in outputs:
+        if path.resolve() in read:
+            raise _Mistake(f"{path} is an input: write to another file")
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()

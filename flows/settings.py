@@ -1,0 +1,106 @@
+"""Every setting of the engine: defaults here, then a TOML file, then the environment, then flags."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+__all__ = ["ENV_PREFIX", "Settings", "SettingsError", "load_settings"]
+
+ENV_PREFIX = "BACKSCROLL_"
+
+
+class SettingsError(ValueError):
+    """A setting is unknown or has an impossible value; one line says which, where and what is right."""
+
+
+class Settings(BaseSettings):
+    """The engine's settings. Token counts are `cl100k_base`; defaults are the paper's."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
+
+    namespace: str = Field("default", min_length=1, description="namespace of messages that name none")
+    store: Path | None = Field(None, description="LanceDB history; temporary when not set")
+    strategy: Literal["none", "recent", "sparse", "dense", "hybrid", "remember"] = "remember"
+    budget: int = Field(1024, ge=1, description="most tokens of a memory")
+    window_tokens: int = Field(1024, ge=1, description="most tokens of a window")
+    window_turns: int = Field(256, ge=1, le=256, description="most turns of a window")
+    idle_minutes: float | None = Field(None, gt=0, description="pause that closes a window")
+    chunk_tokens: int = Field(128, ge=1, description="tokens of a chunk")
+    chunk_overlap: int = Field(32, ge=0, description="tokens shared by neighbouring chunks")
+    top_k: int = Field(30, ge=1, description="chunks per retriever and gap")
+    rrf_constant: int = Field(60, ge=1, description="constant of reciprocal rank fusion")
+    max_gaps: int = Field(8, ge=1, description="most gaps of a window")
+    summary_tokens: int = Field(200, ge=1, description="most tokens of an extractive summary")
+    embedding_model: str = Field(
+        "all-MiniLM-L6-v2", min_length=1, description="a hub id, a folder, or `none`"
+    )
+    pending_windows: int = Field(64, ge=1, description="windows in flight before the source waits")
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.chunk_overlap >= self.chunk_tokens:
+            raise ValueError("chunk_overlap must be below chunk_tokens")
+        if self.embedding_model == "none" and self.strategy in ("dense", "hybrid", "remember"):
+            raise ValueError(f"strategy {self.strategy} needs an embedding_model, not none")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags before the environment; the TOML file is merged below both by `load_settings`."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return init_settings, env_settings
+
+
+def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Settings:
+    """The settings from flags (None means not given), the environment and an optional TOML file.
+
+    Raises:
+        SettingsError: a key is unknown or a value is impossible.
+    """
+    known = Settings.model_fields
+    environment = {
+        name.removeprefix(ENV_PREFIX).lower() for name in os.environ if name.startswith(ENV_PREFIX)
+    }
+    environment.discard("config")  # names the file
+    _refuse_unknown({f"{ENV_PREFIX}{name.upper()}" for name in environment - known.keys()}, "the environment")
+    file = {} if config is None else _read_toml(config)
+    _refuse_unknown(file.keys() - known.keys(), str(config))
+    below = {name: value for name, value in file.items() if name not in environment}
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings(**{**below, **given})
+    except ValidationError as err:
+        first = err.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "settings"
+        message = first["msg"].removeprefix("Value error, ")
+        shown = "" if first["loc"] == () else f" (it is {first['input']!r})"
+        raise SettingsError(f"{name}: {message}{shown}") from err
+
+
+def _refuse_unknown(names: set[str], where: str) -> None:
+    if names:
+        known = ", ".join(Settings.model_fields)
+        raise SettingsError(f"unknown setting {sorted(names)[0]!r} in {where}: known are {known}")
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as err:
+        raise SettingsError(f"settings file {path}: {err.strerror}") from err
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+        raise SettingsError(f"settings file {path}: not TOML: {err}") from err

@@ -1,0 +1,31 @@
+"""The dataflow of the paper's figure, from messages to summaries."""
+
+from __future__ import annotations
+
+import bytewax.operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.inputs import Source
+from bytewax.outputs import Sink
+
+from operators.engine import Engine
+from operators.messages import DeadLetter, Received
+from operators.steps import admit, build_memory, cut_windows, detect_gaps, record_history, summarize
+
+__all__ = ["summarize_flow"]
+
+
+def summarize_flow(
+    engine: Engine, source: Source[Received], sink: Sink[tuple[str, bytes]], rejects: Sink[DeadLetter]
+) -> Dataflow:
+    """Messages in, one summary a window out; what is no message goes to `rejects`."""
+    flow = Dataflow("backscroll")
+    messages = op.input("messages", flow, source)
+    turns, rejected = admit("turns", messages, engine)  # validate, key by channel, give seq
+    windows = cut_windows("windows", turns, engine)  # closed windows
+    recorded = record_history("history", windows, engine)  # chunk, embed, index, store
+    gapped = detect_gaps("gaps", recorded, engine)  # what the window presupposes
+    recalled = build_memory("memory", gapped, engine)  # as-of retrieval, refinement, accumulation
+    summaries = summarize("summaries", recalled, engine)  # stored, then emitted
+    op.output("sink", summaries, sink)
+    op.output("rejects", rejected, rejects)
+    return flow

@@ -1,0 +1,119 @@
+"""Concurrent work beside the dataflow: no step blocks its worker, every channel keeps its order.
+
+A step hands each item to a coroutine on one background event loop and emits results in the order
+of the items of their key. What has not been emitted is the step's state, so a restart issues it
+again. Work on the processor (embedding, retrieval, the store) goes through one executor thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Generic, TypeVar
+
+from bytewax.operators import StatefulBatchLogic
+
+__all__ = ["ConcurrentCalls", "on_executor"]
+
+X = TypeVar("X")
+Y = TypeVar("Y")
+_POLL = timedelta(milliseconds=10)
+
+
+async def on_executor(work: Callable[[], Y]) -> Y:
+    """Run work for the processor or the disk on the executor thread."""
+    return await asyncio.get_running_loop().run_in_executor(_executor(), work)
+
+
+class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
+    """Calls in flight for one key.
+
+    Args:
+        call: what to do with an item. Failures that the flow survives are values of its result.
+        resume: items that were in flight when the dataflow stopped.
+        per_key: most items of the key at once.
+        stopping: set when the dataflow is to stop without waiting for what is in flight.
+        fail: told what a call raised; it has to set `stopping`. The item stays in flight.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[X], Awaitable[Y]],
+        resume: tuple[X, ...] | None,
+        *,
+        per_key: int,
+        stopping: threading.Event,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._call = call
+        self._lane = asyncio.Semaphore(per_key)
+        self._stopping = stopping
+        self._fail = fail
+        self._queue: deque[tuple[X, Future[Y]]] = deque()
+        for item in resume or ():
+            self._submit(item)
+
+    def on_batch(self, values: list[X]) -> tuple[list[Y], bool]:
+        """Bytewax: new items of the key."""
+        for value in values:
+            self._submit(value)
+        return self._drain()
+
+    def on_notify(self) -> tuple[list[Y], bool]:
+        """Bytewax: time to look for results."""
+        return self._drain()
+
+    def on_eof(self) -> tuple[list[Y], bool]:
+        """Bytewax: the input has ended; wait for what is in flight unless asked to stop."""
+        for _, future in self._queue:
+            while not future.done() and not self._stopping.is_set():
+                self._wait(future)
+        return self._drain()
+
+    def notify_at(self) -> datetime | None:
+        """Bytewax: when to look again; None while nothing is in flight."""
+        return datetime.now(UTC) + _POLL if self._queue and not self._stopping.is_set() else None
+
+    def snapshot(self) -> tuple[X, ...]:
+        """Bytewax: the items whose results have not been emitted."""
+        return tuple(item for item, _ in self._queue)
+
+    def _submit(self, item: X) -> None:
+        self._queue.append((item, asyncio.run_coroutine_threadsafe(self._run(item), _loop())))
+
+    async def _run(self, item: X) -> Y:
+        async with self._lane:
+            return await self._call(item)
+
+    @staticmethod
+    def _wait(future: Future[Y]) -> None:
+        done = threading.Event()
+        future.add_done_callback(lambda _: done.set())
+        done.wait(timeout=0.1)  # returns to Python often enough for a signal to be seen
+
+    def _drain(self) -> tuple[list[Y], bool]:
+        results = []
+        while self._queue and self._queue[0][1].done():
+            if error := self._queue[0][1].exception():
+                self._fail(error)
+                break
+            results.append(self._queue.popleft()[1].result())
+        return results, not self._queue
+
+
+@cache
+def _executor() -> ThreadPoolExecutor:
+    # One thread: the embedder's tokenizer is not safe beside itself, and appends stay in order.
+    return ThreadPoolExecutor(1, thread_name_prefix="backscroll-work")
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="backscroll-calls", daemon=True).start()
+    return loop

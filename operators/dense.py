@@ -1,0 +1,60 @@
+"""Dense search: the embedder interface and exact cosine over any prefix of a channel's chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from operators.arrays import GrowingArray
+
+__all__ = ["AsOfDense", "Embedder", "Vectors"]
+
+Vectors = NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors; queries and passages may be encoded differently."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, as shown in records."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever vectors of the same text would; a valid part of a table name."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of stored texts, float32 `[texts, dimensions]`, as one batch."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of queries, float32 `[texts, dimensions]`, as one batch."""
+        ...
+
+
+class AsOfDense:
+    """Unit vectors of a channel's chunks, append-only; scores are cosines."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._vectors = GrowingArray(np.float32, (dimensions,))
+        self._cuts = [0]
+
+    def append_window(self, vectors: Vectors) -> None:
+        """Add the chunk vectors of the next closed window."""
+        self._vectors.extend(vectors)
+        self._cuts.append(len(self._vectors))
+
+    def scores(self, queries: Vectors, *, windows: int) -> NDArray[Any]:
+        """Cosine of every query to every chunk of the first `windows` windows, `[queries, chunks]`."""
+        scores: NDArray[Any] = queries @ self._vectors.view[: self._cuts[windows]].T
+        return scores

@@ -1,0 +1,241 @@
+"""Messages as received, turns as admitted, and the key of a channel.
+
+>>> message = parse_message({"channel": "general", "id": "m1", "ts": "2026-03-02T10:00:00+01:00",
+...                          "author": "Ana", "text": "hello"})
+>>> message.op, str(message.key), message.ts.isoformat()
+('post', 'default/general', '2026-03-02T09:00:00+00:00')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple, cast
+from urllib.parse import quote, unquote
+
+import orjson
+
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "Author",
+    "ChannelKey",
+    "DeadLetter",
+    "Message",
+    "MessageError",
+    "Op",
+    "Received",
+    "Turn",
+    "format_time",
+    "parse_message",
+]
+
+DEFAULT_NAMESPACE = "default"
+Op = Literal["post", "edit", "delete", "flush"]
+_OPS = ("post", "edit", "delete", "flush")
+
+
+class MessageError(ValueError):
+    """A message breaks the schema; the text says which field and what would be right."""
+
+
+class ChannelKey(NamedTuple):
+    """A conversation in a tenant or source; `str()` gives the routing key `namespace/channel`."""
+
+    namespace: str
+    channel: str
+
+    def __str__(self) -> str:
+        return f"{quote(self.namespace, safe=' ')}/{quote(self.channel, safe=' ')}"
+
+    @classmethod
+    def parse(cls, text: str) -> ChannelKey:
+        """Read what `str()` wrote; a text without a separator is a channel of the default namespace."""
+        namespace, separator, channel = text.partition("/")
+        if not separator:
+            namespace, channel = DEFAULT_NAMESPACE, text
+        return cls(unquote(namespace), unquote(channel))
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who wrote a message; `name` is never empty and holds no line break."""
+
+    id: str
+    name: str
+    bot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat event as received. `ts` is aware UTC; a `flush` has no author and no text."""
+
+    op: Op
+    key: ChannelKey
+    id: str
+    ts: datetime
+    author: Author
+    text: str
+    thread: str | None = None
+    reply_to: str | None = None
+    permalink: str | None = None
+
+    @property
+    def digest(self) -> int:
+        """A signed 64-bit digest of the content: equal messages are duplicates, others contradict."""
+        content = (self.ts.isoformat(), self.author.name, self.text, self.thread, self.reply_to)
+        return int.from_bytes(blake2b(repr(content).encode(), digest_size=8).digest(), signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A posted message that its channel has admitted: position `seq` and token count.
+
+    `tokens` counts `cl100k_base` tokens of the turn as it is read, `author: text` and a line
+    break. `late` marks a turn that is older than one admitted before it.
+    """
+
+    seq: int
+    id: str
+    ts: datetime
+    author: Author
+    text: str
+    tokens: int
+    digest: int
+    thread: str | None = None
+    reply_to: str | None = None
+    permalink: str | None = None
+    late: bool = False
+
+    @property
+    def rendered(self) -> str:
+        """The turn as it is counted, indexed and shown: `author: text` and a line break."""
+        return f"{self.author.name}: {self.text}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a source hands on: raw JSON or a decoded object, and where it came from.
+
+    `origin` names the place for people and dead letters (`{"file": "a.jsonl", "line": 3}`).
+    """
+
+    value: bytes | Mapping[str, Any] | MessageError
+    origin: tuple[tuple[str, str | int], ...]
+    raw: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Input that could not become a turn: where it stood, why, and its original bytes."""
+
+    origin: tuple[tuple[str, str | int], ...]
+    reason: str
+    raw: bytes
+
+    def to_json(self) -> bytes:
+        """One JSON object; bytes that are not UTF-8 are shown with backslash escapes."""
+        raw = self.raw.decode("utf-8", "backslashreplace")
+        return orjson.dumps({**dict(self.origin), "reason": self.reason, "raw": raw})
+
+
+def parse_message(value: bytes | Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> Message:
+    """Check one message, JSON bytes or a decoded object, against the schema.
+
+    Args:
+        value: the message; unknown fields are ignored.
+        namespace: for messages that name none.
+
+    Raises:
+        MessageError: says which field is wrong and what would be right.
+    """
+    fields = _decode(value)
+    op = fields.get("op", "post")
+    if op not in _OPS:
+        raise MessageError(f"op is {op!r}: use one of {', '.join(_OPS)}")
+    key = ChannelKey(_text(fields, "namespace", default=namespace), _text(fields, "channel"))
+    ts = _time(fields.get("ts"))
+    if op == "flush":
+        return Message("flush", key, "", ts, Author("", "flush"), "")
+    silent = op == "delete"
+    return Message(
+        op=cast(Op, op),
+        key=key,
+        id=_text(fields, "id"),
+        ts=ts,
+        author=Author("", "-") if silent and "author" not in fields else _author(fields.get("author")),
+        text="" if silent else _text(fields, "text", empty=True),
+        thread=_optional(fields, "thread"),
+        reply_to=_optional(fields, "reply_to"),
+        permalink=_optional(fields, "permalink"),
+    )
+
+
+def format_time(ts: datetime) -> str:
+    """ISO 8601 in UTC with a `Z`, without a fraction when it is zero."""
+    return ts.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _decode(value: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        decoded = orjson.loads(value)
+    except orjson.JSONDecodeError as err:
+        raise MessageError(f"not JSON: {err}") from err
+    if not isinstance(decoded, dict):
+        raise MessageError(f"a message is a JSON object, not {type(decoded).__name__}")
+    return decoded
+
+
+def _text(fields: Mapping[str, Any], name: str, *, default: str | None = None, empty: bool = False) -> str:
+    value = fields.get(name, default)
+    if value is None:
+        raise MessageError(f"{name} is missing")
+    if not isinstance(value, str):
+        raise MessageError(f"{name} must be a string, not {type(value).__name__}")
+    if "\0" in value:
+        raise MessageError(f"{name} contains a NUL character")
+    if not empty and not value.strip():
+        raise MessageError(f"{name} is empty")
+    return value
+
+
+def _optional(fields: Mapping[str, Any], name: str) -> str | None:
+    return None if fields.get(name) is None else _text(fields, name)
+
+
+def _author(value: Any) -> Author:
+    """An author as `"Ana"` or `{"id": "u1", "name": "Ana", "bot": false}`."""
+    if isinstance(value, str):
+        value = {"name": value}
+    if value is None:
+        raise MessageError("author is missing")
+    if not isinstance(value, Mapping):
+        raise MessageError(f"author must be a string or an object, not {type(value).__name__}")
+    try:
+        name = " ".join(_text(value, "name").split())  # a line break would forge a turn
+        identity = _optional(value, "id") or name
+    except MessageError as err:
+        raise MessageError(f"author {err}") from err
+    bot = value.get("bot", False)
+    if not isinstance(bot, bool):
+        raise MessageError(f"author bot must be true or false, not {type(bot).__name__}")
+    return Author(identity, name, bot)
+
+
+def _time(value: Any) -> datetime:
+    if value is None:
+        raise MessageError("ts is missing")
+    if not isinstance(value, str):
+        raise MessageError(f"ts must be an ISO 8601 string, not {type(value).__name__}")
+    try:
+        ts = datetime.fromisoformat(value)
+        if ts.tzinfo is None:
+            raise MessageError(f"ts {value!r} has no time zone: end it with Z or an offset like +01:00")
+        return ts.astimezone(UTC)
+    except (ValueError, OverflowError) as err:
+        if isinstance(err, MessageError):
+            raise
+        raise MessageError(f"ts {value!r} is not a possible ISO 8601 time") from err

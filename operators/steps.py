@@ -1,0 +1,348 @@
+"""The steps of the figure as Bytewax operators. Step ids are frozen: recovery is keyed by them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeGuard, TypeVar
+
+import bytewax.operators as op
+from bytewax.dataflow import Stream
+from bytewax.operators import KeyedStream, StatefulBatchLogic
+
+from operators.admission import Admission, AdmissionState, Admitted
+from operators.calls import ConcurrentCalls, on_executor
+from operators.engine import Engine
+from operators.gaps import Gap
+from operators.history import HistoryError
+from operators.memory import STRATEGIES, MemoryRequest, MemoryTurn
+from operators.messages import ChannelKey, DeadLetter, Message, MessageError, Received, Turn, parse_message
+from operators.summaries import GapEntry, MemoryEntry, Summary, WindowEntry, summary_id
+from operators.windows import Cutting, Window
+
+__all__ = ["admit", "build_memory", "cut_windows", "detect_gaps", "record_history", "settle", "summarize"]
+
+X = TypeVar("X")
+Y = TypeVar("Y")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A valid message and how it was received, in case its channel refuses it."""
+
+    message: Message
+    received: Received
+
+
+@dataclass(frozen=True, slots=True)
+class Gapped:
+    """A window with its gaps. Its turns are inside only while it is provisional."""
+
+    window: Window
+    gaps: tuple[Gap, ...]
+    gaps_ms: float
+    emitted: bytes | None = None  # the summary of an earlier run
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A gapped window with its memory."""
+
+    gapped: Gapped
+    memory: tuple[MemoryTurn, ...]
+    memory_ms: float
+
+
+def admit(
+    step_id: str, messages: Stream[Received], engine: Engine
+) -> tuple[KeyedStream[Admitted], Stream[DeadLetter]]:
+    """Validate, key by channel and give every posted message its place; the rest are dead letters."""
+    parsed = op.map(f"{step_id}_parse", messages, partial(_parse, engine))
+    valid = op.branch(f"{step_id}_valid", parsed, _is_arrival)
+    keyed = op.key_on(f"{step_id}_key", valid.trues, lambda item: str(item.message.key))
+    admitted = op.stateful_batch(f"{step_id}_admit", keyed, partial(_AdmissionLogic, engine))
+    turns = op.filter_map_value(f"{step_id}_turns", admitted, _only(Admitted))
+    refused = op.filter_map_value(f"{step_id}_refused", admitted, _only(DeadLetter))
+    letters = op.map(f"{step_id}_letters", refused, lambda item: item[1])
+    return turns, op.merge(f"{step_id}_rejected", valid.falses, letters)
+
+
+def cut_windows(step_id: str, turns: KeyedStream[Admitted], engine: Engine) -> KeyedStream[Window]:
+    """Closed windows; at the end of the input also the open one, provisionally."""
+    return op.stateful_batch(step_id, turns, partial(_CuttingLogic, engine))
+
+
+def record_history(step_id: str, windows: KeyedStream[Window], engine: Engine) -> KeyedStream[Window]:
+    """Chunk, embed, index and store each closed window; from here on it is a reference."""
+
+    async def record(window: Window) -> Window:
+        if not window.ref.final:
+            return window
+        if window.turns:
+            new = await on_executor(lambda: engine.histories.record(window))
+            engine.counters["recorded"] += new
+        return Window(window.ref, ())
+
+    return _concurrently(step_id, windows, record, engine, per_key=1)
+
+
+def detect_gaps(step_id: str, windows: KeyedStream[Window], engine: Engine) -> KeyedStream[Gapped]:
+    """What each window presupposes; a window that was summarised before passes by."""
+
+    def detect(window: Window) -> Gapped:
+        history = engine.histories[window.ref.key]
+        if (id_ := summary_id(window.ref, engine.strategy)) in history.summary_ids and window.ref.final:
+            return Gapped(window, (), 0.0, engine.histories.store.summary(id_))
+        started = time.perf_counter()
+        whole = Window(window.ref, tuple(_turns(engine, window)))
+        gaps = engine.detector.detect(whole, max_gaps=engine.max_gaps)
+        return Gapped(window, gaps, _elapsed_ms(started))
+
+    async def call(window: Window) -> Gapped:
+        return await on_executor(lambda: detect(window))
+
+    return _concurrently(step_id, windows, call, engine)
+
+
+def build_memory(step_id: str, gapped: KeyedStream[Gapped], engine: Engine) -> KeyedStream[Recalled]:
+    """The missing evidence from the history as it was before the window."""
+
+    def build(item: Gapped) -> Recalled:
+        started = time.perf_counter()
+        ref = item.window.ref
+        request = MemoryRequest(
+            turns=_turns(engine, item.window),
+            gaps=item.gaps,
+            history=engine.histories[ref.key].as_of(ref.first_seq),
+            embedder=engine.histories.embedder,
+            budget=engine.budget,
+            retrieval=engine.retrieval,
+        )
+        memory = STRATEGIES[engine.strategy](request)
+        return Recalled(item, memory, _elapsed_ms(started))
+
+    async def call(item: Gapped) -> Recalled:
+        if item.emitted is not None:
+            return Recalled(item, (), 0.0)
+        return await on_executor(lambda: build(item))
+
+    return _concurrently(step_id, gapped, call, engine)
+
+
+def summarize(step_id: str, recalled: KeyedStream[Recalled], engine: Engine) -> KeyedStream[bytes]:
+    """Summary records as JSON; a finished one is stored before it is emitted."""
+
+    def write(item: Recalled) -> bytes:
+        started = time.perf_counter()
+        ref = item.gapped.window.ref
+        turns = _turns(engine, item.gapped.window)
+        digest = engine.summarizer.summarize(turns, item.gapped.gaps, item.memory)
+        timings = {"gaps": item.gapped.gaps_ms, "memory": item.memory_ms, "summary": _elapsed_ms(started)}
+        embedder = engine.histories.embedder
+        summary = Summary(
+            summary_id=summary_id(ref, engine.strategy),
+            revision=ref.revision,
+            final=ref.final,
+            namespace=ref.key.namespace,
+            channel=ref.key.channel,
+            kind="extractive",
+            strategy=engine.strategy,
+            window=_window_entry(item.gapped.window, turns),
+            summary=digest.text,
+            gaps=[
+                GapEntry(
+                    gap.utterance,
+                    gap.quote,
+                    gap.reason,
+                    gap.query,
+                    list(gap.keywords),
+                    [digest.evidence[index].turn.id] if index in digest.evidence else [],
+                )
+                for index, gap in enumerate(item.gapped.gaps)
+            ],
+            memory=[_memory_entry(entry) for entry in item.memory],
+            tokens={"memory": sum(entry.tokens for entry in item.memory), "prompt": 0, "completion": 0},
+            timings_ms=timings,
+            models={
+                "gaps": engine.detector.name,
+                "summary": engine.summarizer.name,
+                "embedding": embedder.name if embedder else "none",
+            },
+        )
+        body = summary.to_json()
+        if ref.final:
+            engine.histories.put_summary(ref.key, summary.summary_id, body)
+        return body
+
+    async def call(item: Recalled) -> bytes:
+        if item.gapped.emitted is not None:
+            engine.counters["reissued"] += 1
+            return item.gapped.emitted
+        body = await on_executor(lambda: write(item))
+        engine.counters["summaries"] += 1
+        return body
+
+    return settle(f"{step_id}_done", _concurrently(step_id, recalled, call, engine), engine)
+
+
+def settle(step_id: str, done: KeyedStream[X], engine: Engine) -> KeyedStream[X]:
+    """Count windows as done, so that the source may go on."""
+
+    def count_down(item: tuple[str, X]) -> tuple[str, X]:
+        engine.pending.add(-1)
+        return item
+
+    return op.map(step_id, done, count_down)
+
+
+def _concurrently(
+    step_id: str,
+    up: KeyedStream[X],
+    call: Callable[[X], Awaitable[Y]],
+    engine: Engine,
+    *,
+    per_key: int = 8,
+) -> KeyedStream[Y]:
+    def build(resume: tuple[X, ...] | None) -> ConcurrentCalls[X, Y]:
+        return ConcurrentCalls(call, resume, per_key=per_key, stopping=engine.stopping, fail=engine.fail)
+
+    return op.stateful_batch(step_id, up, build)
+
+
+def _is_arrival(item: Arrival | DeadLetter) -> TypeGuard[Arrival]:
+    return isinstance(item, Arrival)
+
+
+def _only(kind: type[Y]) -> Callable[[object], Y | None]:
+    return lambda item: item if isinstance(item, kind) else None
+
+
+def _parse(engine: Engine, received: Received) -> Arrival | DeadLetter:
+    engine.counters["messages"] += 1
+    try:
+        if isinstance(received.value, MessageError):
+            raise received.value
+        return Arrival(parse_message(received.value, namespace=engine.namespace), received)
+    except MessageError as err:
+        return _reject(engine, received, err)
+
+
+def _reject(engine: Engine, received: Received, err: MessageError) -> DeadLetter:
+    engine.counters["dead_letters"] += 1
+    return DeadLetter(received.origin, str(err), received.raw)
+
+
+def _turns(engine: Engine, window: Window) -> Sequence[Turn]:
+    return window.turns or engine.histories.window_turns(window.ref)
+
+
+def _window_entry(window: Window, turns: Sequence[Turn]) -> WindowEntry:
+    whole = Window(window.ref, tuple(turns))
+    return WindowEntry(
+        index=window.ref.index,
+        first_seq=window.ref.first_seq,
+        last_seq=window.ref.last_seq,
+        turns=[turn.id for turn in turns],
+        start=whole.start,
+        end=whole.end,
+        tokens=whole.tokens,
+    )
+
+
+def _memory_entry(entry: MemoryTurn) -> MemoryEntry:
+    turn = entry.turn
+    return MemoryEntry(
+        id=turn.id,
+        seq=turn.seq,
+        author=turn.author.name,
+        ts=turn.ts,
+        text=entry.text,
+        span=entry.span,
+        tokens=entry.tokens,
+        gap=entry.gap,
+        rank=entry.rank,
+        score=entry.score,
+        permalink=turn.permalink,
+    )
+
+
+def _elapsed_ms(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 1)
+
+
+class _AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, AdmissionState | None]):
+    """One channel's admission: its state is cursors and the ids that no recorded window holds."""
+
+    def __init__(self, engine: Engine, resume: AdmissionState | None) -> None:
+        self._engine = engine
+        self._admission = None if resume is None else Admission(resume)
+        self._key: ChannelKey | None = None
+
+    def on_batch(self, values: list[Arrival]) -> tuple[list[Admitted | DeadLetter], bool]:
+        out: list[Admitted | DeadLetter] = []
+        for arrival in values:
+            message = arrival.message
+            self._key = message.key
+            try:
+                recorded = self._engine.histories[message.key]
+            except HistoryError as err:
+                self._engine.fail(err)
+                break
+            if self._admission is None:
+                self._admission = Admission.begin(recorded)
+            if message.op == "flush":
+                out.append(Admitted(message.key, None))
+                continue
+            try:
+                turn = self._admission.admit(message, recorded)
+            except MessageError as err:
+                out.append(_reject(self._engine, arrival.received, err))
+                continue
+            if turn is None:
+                self._engine.counters["duplicates"] += 1
+            else:
+                self._engine.counters["turns"] += 1
+                out.append(Admitted(message.key, turn))
+        return out, self.RETAIN
+
+    def snapshot(self) -> AdmissionState | None:
+        if self._admission is None or self._key is None:
+            return None
+        return self._admission.snapshot(self._engine.histories[self._key].recorded_until)
+
+
+class _CuttingLogic(StatefulBatchLogic[Admitted, Window, Cutting | None]):
+    """One channel's cut: its state is the open window's turns."""
+
+    def __init__(self, engine: Engine, resume: Cutting | None) -> None:
+        self._engine = engine
+        self._cutting = resume
+
+    def on_batch(self, values: list[Admitted]) -> tuple[list[Window], bool]:
+        out: list[Window] = []
+        for admitted in values:
+            recorded = self._engine.histories[admitted.key]
+            cutting = self._cutting or Cutting(self._engine.cutter, admitted.key, len(recorded.windows))
+            if admitted.turn is None:
+                self._cutting, closed = cutting.flush()
+            else:
+                self._cutting, closed = cutting.push(admitted.turn, recorded)
+            out += closed
+        self._engine.counters["windows"] += len(out)
+        self._engine.pending.add(len(out))
+        return out, self.RETAIN
+
+    def on_eof(self) -> tuple[list[Window], bool]:
+        if self._engine.stopping.is_set() or self._cutting is None:
+            return [], self.RETAIN
+        window = self._cutting.provisional()
+        if window is None:
+            return [], self.RETAIN
+        self._engine.counters["provisional"] += 1
+        self._engine.pending.add(1)
+        return [window], self.RETAIN
+
+    def snapshot(self) -> Cutting | None:
+        return self._cutting

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder `shared` beside the repository, with data sets too large to keep in it."""
+    folder = REPOSITORY.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip(f"needs the data in {folder}, which is not here")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """The sample chat that ships with the repository."""
+    return REPOSITORY / "samples" / "harbor.jsonl"

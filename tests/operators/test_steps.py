@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from building import KEY, HashingEmbedder, MemoryStore
+from bytewax.recovery import RecoveryConfig, init_db_dir
+from bytewax.testing import TestingSink, TestingSource, run_main
+
+from flows.summarize import summarize_flow
+from operators.chunks import Chunker
+from operators.engine import Engine
+from operators.extractive import ExtractiveSummarizer
+from operators.gaps import Gap
+from operators.history import Histories
+from operators.messages import ChannelKey, DeadLetter, MessageError, Received
+from operators.summaries import Summary
+from operators.windows import Window, WindowCutter
+
+
+class Pronouns:
+    """Takes every turn with the word `it` for a gap."""
+
+    name = "pronouns"
+
+    def detect(self, window: Window, *, max_gaps: int) -> tuple[Gap, ...]:
+        found = [turn for turn in window.turns if "it" in turn.text.split()]
+        return tuple(Gap(turn.id, "it", "pronoun", turn.text) for turn in found[:max_gaps])
+
+
+class Broken:
+    """Fails from the second window on."""
+
+    name = "broken"
+
+    def detect(self, window: Window, *, max_gaps: int) -> tuple[Gap, ...]:
+        if window.ref.index:
+            raise RuntimeError("the detector is gone")
+        return Pronouns().detect(window, max_gaps=max_gaps)
+
+
+def engine_over(store: MemoryStore, *, strategy: str = "remember", **changes: Any) -> Engine:
+    """An engine as a process makes it: nothing but the store is left of earlier runs."""
+    parts = {"cutter": WindowCutter(turns=2), "detector": Pronouns(), **changes}
+    return Engine(
+        namespace="default",
+        histories=Histories(store, HashingEmbedder(), Chunker()),
+        strategy=strategy,
+        summarizer=ExtractiveSummarizer(),
+        **parts,
+    )
+
+
+def post(number: int, text: str, channel: str = "general", **fields: Any) -> Received:
+    value = {
+        "channel": channel,
+        "id": f"m{number}",
+        "ts": f"2026-03-02T09:{number:02}:00Z",
+        "author": "Ana",
+        "text": text,
+        **fields,
+    }
+    return received(orjson.dumps(value), number)
+
+
+def flush(channel: str = "general") -> Received:
+    return received(orjson.dumps({"op": "flush", "channel": channel, "ts": "2026-03-02T10:00:00Z"}), 99)
+
+
+def received(raw: bytes, line: int = 1) -> Received:
+    return Received(raw, (("file", "a.jsonl"), ("line", line)), raw)
+
+
+def run(
+    engine: Engine, items: Iterable[object], recovery: RecoveryConfig | None = None
+) -> tuple[list[bytes], list[DeadLetter]]:
+    """The summary bodies in the order they came out, and the dead letters."""
+    out, rejects = list[tuple[str, bytes]](), list[DeadLetter]()
+    source: TestingSource[Any] = TestingSource(items)
+    flow = summarize_flow(engine, source, TestingSink(out), TestingSink(rejects))
+    run_main(flow, epoch_interval=timedelta(0), recovery_config=recovery)
+    for key, body in out:
+        assert key == str(Summary.from_json(body).key)
+    return [body for _, body in out], rejects
+
+
+def ids(bodies: Iterable[bytes]) -> list[str]:
+    return [Summary.from_json(body).summary_id for body in bodies]
+
+
+CHAT = [
+    post(0, "we ordered a pump"),
+    post(1, "lunch at noon"),
+    post(2, "is it here"),
+    post(3, "not yet"),
+    post(4, "it is late"),
+]
+
+
+def test_every_window_gets_a_summary_with_its_id_and_the_last_is_provisional() -> None:
+    store = MemoryStore()
+    engine = engine_over(store)
+    bodies, rejects = run(engine, CHAT)
+    assert ids(bodies) == [
+        "default/general:0-1:remember",
+        "default/general:2-3:remember",
+        "default/general:4-4:remember",
+    ]
+    summaries = [Summary.from_json(body) for body in bodies]
+    assert [summary.final for summary in summaries] == [True, True, False]
+    assert [summary.window.turns for summary in summaries] == [["m0", "m1"], ["m2", "m3"], ["m4"]]
+    assert [summary.window.index for summary in summaries] == [0, 1, 2]
+    assert summaries[0].models == {"gaps": "pronouns", "summary": "extractive", "embedding": "hashing"}
+    assert rejects == []
+    assert engine.counters == {
+        "messages": 5,
+        "turns": 5,
+        "windows": 2,
+        "recorded": 2,
+        "provisional": 1,
+        "summaries": 3,
+    }
+    assert engine.pending.total == 0
+    assert engine.failure is None
+
+
+def test_closed_windows_and_their_summaries_are_stored_and_provisional_ones_are_not() -> None:
+    store = MemoryStore()
+    bodies, _ = run(engine_over(store), CHAT)
+    assert [(w.window.ref.first_seq, w.window.ref.last_seq) for w in store.load(KEY)] == [(0, 1), (2, 3)]
+    assert [turn.id for w in store.load(KEY) for turn in w.window.turns] == ["m0", "m1", "m2", "m3"]
+    assert store.bodies == dict(zip(ids(bodies[:2]), bodies[:2], strict=True))
+
+
+def test_a_memory_comes_from_before_its_window() -> None:
+    bodies, _ = run(engine_over(MemoryStore()), CHAT)
+    memories = [[entry.id for entry in Summary.from_json(body).memory] for body in bodies]
+    assert memories == [[], ["m0", "m1"], ["m0", "m1", "m2", "m3"]]
+    second = Summary.from_json(bodies[1])
+    assert [(gap.utterance, gap.quote, gap.query) for gap in second.gaps] == [("m2", "it", "is it here")]
+    assert second.tokens["memory"] == sum(entry.tokens for entry in second.memory)
+
+
+def test_a_repetition_is_counted_and_makes_no_turn() -> None:
+    engine = engine_over(MemoryStore())
+    bodies, rejects = run(engine, [CHAT[0], CHAT[0], CHAT[1], CHAT[0], CHAT[2]])
+    assert ids(bodies) == ["default/general:0-1:remember", "default/general:2-2:remember"]
+    assert (engine.counters["duplicates"], engine.counters["turns"], rejects) == (2, 3, [])
+
+
+def test_what_cannot_be_a_turn_becomes_a_dead_letter_and_costs_no_valid_message() -> None:
+    engine = engine_over(MemoryStore())
+    unreadable = Received(MessageError("not UTF-8"), (("file", "a.jsonl"), ("line", 7)), b"\xff")
+    contradiction = post(0, "we ordered nothing")
+    delete = received(b'{"op": "delete", "channel": "general", "id": "m0", "ts": "2026-03-02T09:00:00Z"}', 8)
+    bodies, rejects = run(engine, [CHAT[0], received(b"oops"), unreadable, contradiction, delete, CHAT[1]])
+    assert ids(bodies) == ["default/general:0-1:remember"]
+    letters = [(letter.reason.partition(":")[0], letter.raw, letter.origin[1][1]) for letter in rejects]
+    assert sorted(letters) == [
+        ("id 'm0' is already known with other content", contradiction.raw, 0),
+        ("not JSON", b"oops", 1),
+        ("not UTF-8", b"\xff", 7),
+        ("op 'delete' is not supported yet", delete.raw, 8),
+    ]
+    assert (engine.counters["dead_letters"], engine.counters["messages"]) == (4, 6)
+
+
+def test_a_flush_closes_the_open_window_and_an_empty_one_does_nothing() -> None:
+    store = MemoryStore()
+    bodies, _ = run(engine_over(store), [flush(), CHAT[0], flush(), flush(), CHAT[1]])
+    summaries = [Summary.from_json(body) for body in bodies]
+    assert [(s.window.turns, s.final) for s in summaries] == [(["m0"], True), (["m1"], False)]
+
+
+def test_channels_are_numbered_and_remembered_apart() -> None:
+    store = MemoryStore()
+    items = [
+        post(0, "we ordered a pump", "a"),
+        post(1, "is it here", "b"),
+        post(2, "lunch", "a"),
+        post(3, "it is late", "b"),
+    ]
+    bodies, _ = run(engine_over(store), items)
+    assert sorted(ids(bodies)) == ["default/a:0-1:remember", "default/b:0-1:remember"]
+    assert [Summary.from_json(body).memory for body in bodies] == [[], []]
+    assert {key: len(windows) for key, windows in store.windows.items()} == {
+        ChannelKey("default", "a"): 1,
+        ChannelKey("default", "b"): 1,
+    }
+
+
+def test_a_second_run_over_the_same_store_emits_the_same_bytes() -> None:
+    store = MemoryStore()
+    chat = CHAT[:4]
+    first, _ = run(engine_over(store), chat)
+    engine = engine_over(store, cutter=WindowCutter(turns=3))  # recorded boundaries are facts
+    second, _ = run(engine, chat)
+    assert second == first
+    assert len(first) == 2
+    assert [engine.counters[name] for name in ("reissued", "summaries", "recorded")] == [2, 0, 0]
+    assert len(store.load(KEY)) == 2
+
+
+def test_a_run_goes_on_where_the_last_one_stopped() -> None:
+    store = MemoryStore()
+    first, _ = run(engine_over(store), CHAT[:3])
+    second, _ = run(engine_over(store), CHAT)
+    assert ids(first) == ["default/general:0-1:remember", "default/general:2-2:remember"]
+    assert ids(second) == [
+        "default/general:0-1:remember",
+        "default/general:2-3:remember",
+        "default/general:4-4:remember",
+    ]
+    assert second[0] == first[0]
+
+
+def test_another_strategy_over_the_same_store_makes_summaries_of_the_same_windows() -> None:
+    store = MemoryStore()
+    run(engine_over(store), CHAT[:4])
+    engine = engine_over(store, strategy="recent")
+    bodies, _ = run(engine, CHAT[:4])
+    assert ids(bodies) == ["default/general:0-1:recent", "default/general:2-3:recent"]
+    assert (engine.counters["recorded"], engine.counters["summaries"]) == (0, 2)
+    assert len(store.bodies) == 4
+
+
+@pytest.mark.parametrize("strategy", ["none", "recent", "sparse", "dense", "hybrid", "remember"])
+def test_memories_of_every_strategy_are_verbatim_and_within_the_budget(strategy: str) -> None:
+    items = [post(n, f"pump {n} leaks again and it is late") for n in range(40)]
+    bodies, _ = run(engine_over(MemoryStore(), strategy=strategy, budget=160), items)
+    assert len(bodies) == 20
+    texts = {f"m{n}": f"pump {n} leaks again and it is late" for n in range(40)}
+    for body in bodies:
+        summary = Summary.from_json(body)
+        assert summary.tokens["memory"] == sum(entry.tokens for entry in summary.memory) <= 160
+        for entry in summary.memory:
+            assert entry.seq < summary.window.first_seq
+            assert entry.text == texts[entry.id][slice(*entry.span) if entry.span else slice(None)]
+
+
+def test_a_step_that_fails_stops_the_flow_in_good_order_and_keeps_what_was_done() -> None:
+    store = MemoryStore()
+    engine = engine_over(store, detector=Broken())
+    bodies, _ = run(engine, CHAT)
+    assert str(engine.failure) == "the detector is gone"
+    assert engine.stopping.is_set()
+    assert set(ids(bodies)) <= {"default/general:0-1:remember"}
+    again, _ = run(engine_over(store), CHAT)
+    assert ids(again) == [
+        "default/general:0-1:remember",
+        "default/general:2-3:remember",
+        "default/general:4-4:remember",
+    ]
+    assert bodies == again[: len(bodies)]
+
+
+@pytest.fixture
+def recovery(tmp_path: Path) -> RecoveryConfig:
+    init_db_dir(tmp_path, 1)
+    return RecoveryConfig(tmp_path)
+
+
+def test_a_run_that_is_aborted_goes_on_without_a_lost_or_a_second_window(recovery: RecoveryConfig) -> None:
+    items = [*CHAT[:3], TestingSource.ABORT(), *CHAT[3:], TestingSource.ABORT(), flush(), post(5, "fine")]
+    store, bodies = MemoryStore(), list[bytes]()
+    for _ in range(3):
+        more, _ = run(engine_over(store), items, recovery)
+        bodies += more
+    whole, _ = run(engine_over(MemoryStore()), [item for item in items if isinstance(item, Received)])
+    assert list(dict.fromkeys(ids(bodies))) == ids(whole)
+    final = [body for body in bodies if Summary.from_json(body).final]
+    assert {id_: store.bodies[id_] for id_ in ids(final)} == dict(zip(ids(final), final, strict=True))
+    refs = [stored.window.ref for stored in store.load(KEY)]
+    assert [(ref.first_seq, ref.last_seq) for ref in refs] == [(0, 1), (2, 3), (4, 4)]
+    assert all(before.last_seq + 1 == after.first_seq for before, after in pairwise(refs))
+
+
+def test_a_channel_that_is_silent_for_a_run_keeps_its_place(recovery: RecoveryConfig) -> None:
+    items = [
+        CHAT[0],
+        TestingSource.EOF(),
+        post(1, "elsewhere", "other"),
+        TestingSource.EOF(),
+        CHAT[0],
+        post(2, "here again"),
+    ]
+    store = MemoryStore()
+    engines = [engine_over(store) for _ in range(3)]
+    runs = [sorted(ids(run(engine, items, recovery)[0])) for engine in engines]
+    assert runs == [
+        ["default/general:0-0:remember"],
+        ["default/general:0-0:remember", "default/other:0-0:remember"],
+        ["default/general:0-1:remember", "default/other:0-0:remember"],
+    ]
+    assert [engine.counters["duplicates"] for engine in engines] == [0, 0, 1]
+    assert [[turn.id for turn in w.window.turns] for w in store.load(KEY)] == [["m0", "m2"]]

@@ -1,0 +1,41 @@
+"""Arrows point one way: flows to operators and connectors, connectors to operators."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAY_IMPORT = {
+    "operators": {"operators"},
+    "connectors": {"operators", "connectors"},
+    "flows": {"operators", "connectors", "flows"},
+}
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_package_imports_only_what_it_may(package: str) -> None:
+    wrong = []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            for name in names:
+                top = name.split(".")[0]
+                if top in MAY_IMPORT and top not in MAY_IMPORT[package]:
+                    wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert wrong == []
+
+
+def test_no_module_writes_message_text_to_a_log() -> None:
+    """Chat is private: product modules do not print, and do not log at all."""
+    calls = []
+    for package in MAY_IMPORT:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+                    calls.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert calls == []

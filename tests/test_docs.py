@@ -1,0 +1,77 @@
+"""Every example in the docs is run."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from connectors.recorded_gaps import RecordedDetector
+from operators.messages import parse_message
+from operators.summaries import Summary
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_sessions_of_a_page_print_what_it_says(page: Path) -> None:
+    session = "\n".join(block for block in blocks(page, "python") if ">>>" in block)
+    parsed = doctest.DocTestParser().get_doctest(session, {}, page.name, str(page), 0)
+    result = doctest.DocTestRunner().run(parsed)
+    assert result.failed == 0
+    assert result.attempted == session.count(">>> ")
+
+
+@pytest.mark.parametrize("module", ["messages", "tokens", "sentences", "bm25", "retrieval", "rules"])
+def test_the_examples_of_a_module_print_what_it_says(module: str) -> None:
+    found = doctest.testmod(__import__(f"operators.{module}", fromlist=[module]))
+    assert (found.failed, found.attempted > 0) == (0, True)
+
+
+def test_the_figure_in_the_docs_is_the_code() -> None:
+    (figure,) = [
+        block for block in blocks(ROOT / "docs" / "how-it-works.md", "python") if "op.input" in block
+    ]
+    code = (ROOT / "flows" / "summarize.py").read_text(encoding="utf-8")
+    assert [line.strip() for line in figure.splitlines()] == [
+        line.strip() for line in code.splitlines() if line.strip() in figure and line.strip()
+    ]
+
+
+def test_the_message_of_the_readme_is_a_message() -> None:
+    (example,) = blocks(ROOT / "README.md", "json")
+    assert parse_message(example.encode()).text == "Shipping on Monday, as agreed."
+
+
+def test_the_recorded_gaps_of_the_docs_can_be_read(tmp_path: Path) -> None:
+    (example,) = blocks(ROOT / "docs" / "how-it-works.md", "json")
+    path = tmp_path / "detected.jsonl"
+    path.write_text(example)
+    (gap,) = RecordedDetector.read(path).gaps["general", 7]
+    assert (gap.utterance_index, gap.quote, gap.keywords) == (3, "as agreed", ("Ana", "shipping"))
+
+
+def test_the_record_of_the_docs_reads_and_writes_itself_and_names_every_field() -> None:
+    page = ROOT / "docs" / "summary-record.md"
+    (example,) = blocks(page, "json")
+    record = Summary.from_json(example.encode())
+    assert json.loads(record.to_json()) == json.loads(example)
+    text = page.read_text(encoding="utf-8").split("| field | meaning |")[1]
+    fields = set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
+    assert fields == json.loads(example).keys() - {"version", "namespace", "channel"}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

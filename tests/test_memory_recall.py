@@ -1,0 +1,113 @@
+"""Memory recall, the paper's measure: does the memory hold the evidence of a gap?
+
+The first tests run on the bundled sample; the others on the benchmark of the project's machines,
+with its recorded gaps, and compare with the reference figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+from building import MemoryStore
+
+from connectors.embedders import SentenceTransformersEmbedder
+from connectors.formats import read_file
+from connectors.recorded_gaps import RecordedDetector
+from operators.admission import Admission
+from operators.chunks import Chunker
+from operators.gaps import GapDetector
+from operators.history import Histories
+from operators.memory import STRATEGIES, MemoryRequest
+from operators.messages import ChannelKey, Turn, parse_message
+from operators.windows import Cutting, Window, WindowCutter, cut
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A channel cut into windows, and the histories that recorded it."""
+
+    histories: Histories
+    windows: tuple[Window, ...]
+
+    def memory(self, window: Window, strategy: str, detector: GapDetector) -> set[str]:
+        """The ids of the turns that a strategy remembers for a window."""
+        request = MemoryRequest(
+            turns=window.turns,
+            gaps=detector.detect(window, max_gaps=8),
+            history=self.histories[window.ref.key].as_of(window.ref.first_seq),
+            embedder=self.histories.embedder,
+        )
+        memory = STRATEGIES[strategy](request)
+        assert sum(entry.tokens for entry in memory) <= 1024
+        return {entry.turn.id for entry in memory}
+
+
+@cache
+def record(path: Path) -> Recorded:
+    histories = Histories(MemoryStore(), embedder(), Chunker())
+    turns, key = admitted(path, histories)
+    windows = []
+    for window in cut(Cutting(WindowCutter(), key), turns, histories[key]):
+        windows.append(window)
+        if window.ref.final:
+            histories.record(window)
+    return Recorded(histories, tuple(windows))
+
+
+def admitted(path: Path, histories: Histories) -> tuple[list[Turn], ChannelKey]:
+    messages = [parse_message(received.value) for received in read_file(path)]  # type: ignore[arg-type]
+    history = histories[messages[0].key]
+    admission = Admission.begin(history)
+    turns = [turn for message in messages if (turn := admission.admit(message, history))]
+    return turns, messages[0].key
+
+
+@cache
+def embedder() -> SentenceTransformersEmbedder:
+    return SentenceTransformersEmbedder()
+
+
+def rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def resolved(evidence: Iterable[Iterable[str]], memory: set[str]) -> bool:
+    """Whether one alternative is in memory as a whole."""
+    return any(set(alternative) <= memory for alternative in evidence)
+
+
+def benchmark(folder: Path, strategy: str) -> dict[str, float]:
+    """Recall over all gaps and as the mean of near, mid and far ones."""
+    detector = RecordedDetector.read(folder / "detected.jsonl")
+    found: dict[str, list[bool]] = {"near": [], "mid": [], "far": []}
+    for row in rows(folder / "gaps.jsonl"):
+        channel = record(folder / "dialogues" / f"{row['dialogue']}.jsonl")
+        window = channel.windows[row["window"]]
+        assert [turn.id for turn in window.turns] == row["ids"]
+        memory = channel.memory(window, strategy, detector) if row["gaps"] else set()
+        for gap in row["gaps"]:
+            distance = gap["distance_tokens"]
+            place = "near" if distance <= 1024 else "mid" if distance <= 4096 else "far"
+            found[place].append(resolved(gap["evidence"], memory))
+    every = [hit for hits in found.values() for hit in hits]
+    return {"all": mean(every), "macro": mean(mean(hits) for hits in found.values()), "gaps": len(every)}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reference"),
+    [("recent", (0.54, 0.33)), ("hybrid", (0.51, 0.48)), ("remember", (0.70, 0.71))],
+)
+def test_memory_recall_is_that_of_the_reference(
+    shared: Path, strategy: str, reference: tuple[float, float]
+) -> None:
+    measured = benchmark(shared / "bench" / "dev", strategy)
+    print(f"\n{strategy}: all {measured['all']:.3f}, macro {measured['macro']:.3f}")
+    assert measured["gaps"] == 107
+    assert (measured["all"], measured["macro"]) == pytest.approx(reference, abs=0.03)
