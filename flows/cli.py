@@ -97,7 +97,7 @@ def ingest(**options: Any) -> None:
     """Record the windows and history of chat FILES in --store, without summaries."""
     if options["store"] is None:
         raise click.UsageError("ingest needs a --store to write to")
-    _run("ingest", {**options, "out": None, "form": "jsonl", "detected": None})
+    _run("ingest", {**options, "out": None, "form": "jsonl", "detected": None, "strategy": "none"})
 
 
 def _run(kind: Any, options: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ class Settings(BaseSettings):
     top_k: int = Field(30, ge=1, description="chunks per retriever and gap")
     rrf_constant: int = Field(60, ge=1, description="constant of reciprocal rank fusion")
     max_gaps: int = Field(8, ge=1, description="most gaps of a window")
-    summary_tokens: int = Field(200, ge=1, description="most tokens of an extractive summary")
+    summary_tokens: int = Field(200, ge=32, description="most tokens of an extractive summary")
     embedding_model: str = Field(
         "all-MiniLM-L6-v2", min_length=1, description="a hub id, a folder, or `none`"
     )

@@ -80,7 +80,10 @@ class Admission:
         known = recorded.find(message.id)
         if known is not None:
             self._agree(message, digest, known.digest)
-            return known if self._is_replayed(known.seq) else None
+            if not self._is_replayed(known.seq):
+                return None
+            self._see(known.ts)
+            return known
         if message.id in self._unrecorded:
             self._agree(message, digest, self._unrecorded[message.id][1])
             return None
@@ -120,10 +123,13 @@ class Admission:
         )
         self._unrecorded[message.id] = (seq, digest)
         self._next_seq = seq + 1
-        self._latest = message.ts if self._latest is None else max(self._latest, message.ts)
+        self._see(message.ts)
         if len(self._unrecorded) % 512 == 0:
             self._forget(recorded.recorded_until)
         return turn
+
+    def _see(self, ts: datetime) -> None:
+        self._latest = ts if self._latest is None else max(self._latest, ts)
 
     def _forget(self, recorded_until: int) -> None:
         self._unrecorded = {

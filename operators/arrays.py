@@ -39,7 +39,7 @@ class GrowingArray:
 
     def extend(self, rows: Any) -> None:
         """Add several rows."""
-        rows = np.asarray(rows, dtype=self._buffer.dtype)
+        rows = np.asarray(rows, dtype=self._buffer.dtype).reshape(-1, *self._buffer.shape[1:])
         self._reserve(len(rows))
         self._buffer[self._length : self._length + len(rows)] = rows
         self._length += len(rows)

@@ -112,6 +112,8 @@ class AsOfBM25:
 
 def top_k(scores: NDArray[np.floating], k: int) -> NDArray[np.intp]:
     """Positions of the `k` best scores by (-score, position); zero scores are ranked too."""
+    if k <= 0:
+        return np.arange(0)
     if k < len(scores):
         kth = np.partition(scores, len(scores) - k)[len(scores) - k]
         positions = np.flatnonzero(scores >= kth)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import log
 
 from operators.cues import words
@@ -31,16 +32,19 @@ def match_evidence(
     turns: Sequence[Turn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
 ) -> Mapping[int, Evidence]:
     """The evidence of each gap that has any, by the gap's index."""
-    if not gaps or not memory:
-        return {}
     readings = {reading.turn.id: reading for reading in read(turns)}
-    remembered = [_stems(reading) for reading in read([entry.turn for entry in memory])]
+    memory = [entry for entry in memory if entry.text.strip()]
+    remembered = [
+        _stems(reading) for reading in read([replace(entry.turn, text=entry.text) for entry in memory])
+    ]
     texts = [*map(_stems, readings.values()), *remembered]
     frequency = Counter(stem for stems in texts for stem in stems)
     rarity = {stem: log((len(texts) + 1) / count) for stem, count in frequency.items()}
     authors = {word.stem for turn in turns for word in words(turn.author.name)}
     found = {}
     for index, gap in enumerate(gaps):
+        if gap.utterance not in readings or not memory:
+            continue
         wanted = _wanted(gap, readings[gap.utterance]) - authors
         scored = []
         for entry, stems in zip(memory, remembered, strict=True):

@@ -19,12 +19,13 @@ from operators.memory import MemoryTurn
 from operators.messages import Turn
 from operators.salience import salience
 from operators.sentences import sentences
-from operators.tokens import count
+from operators.tokens import count, decode, encode
 
 __all__ = ["Digest", "ExtractiveSummarizer"]
 
 _LEAST_LINE = 10  # tokens: time, name and a few words
 _RESOLVED = 0.3  # what evidence adds to the salience of an utterance
+_NAME = 40  # characters
 _WORD = re.compile(r"\S+")
 
 
@@ -47,7 +48,7 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ExtractiveSummarizer:
-    """Writes digests of at most `max_tokens` tokens."""
+    """Writes digests of at most `max_tokens` tokens, 32 or more."""
 
     max_tokens: int = 200
     name: str = field(default="extractive", init=False)
@@ -83,8 +84,12 @@ class ExtractiveSummarizer:
             repeats = len(spoken & said) > 0.8 * len(spoken)
             if lines and (candidate.score <= 0 or repeats):
                 continue
-            head = f"{turn.ts:{clock}} {turn.author.name}:"
-            line = self._line(head, turn, left, None if index is None else (gaps[index], evidence[index]))
+            head = f"{turn.ts:{clock}} {_name(turn)}:"
+            line = None
+            if index is not None:
+                line = self._line(head, turn, left, (gaps[index], evidence[index]))
+            if line is None:  # no evidence, or no room for it
+                index, line = None, self._line(head, turn, left, None)
             if line is None:
                 continue
             lines.append((turn.seq, line))
@@ -94,9 +99,7 @@ class ExtractiveSummarizer:
                 used[index] = evidence[index][0]
         if not lines:
             turns = [candidate.turn for candidate in candidates][:1]
-            lines = [
-                (turn.seq, self._beginning(f"{turn.ts:{clock}} {turn.author.name}:", turn)) for turn in turns
-            ]
+            lines = [(turn.seq, self._beginning(f"{turn.ts:{clock}} {_name(turn)}:", turn)) for turn in turns]
         return Digest("\n".join(line for _, line in sorted(lines)), used)
 
     def _line(self, head: str, turn: Turn, left: int, needs: tuple[Gap, Evidence] | None) -> str | None:
@@ -116,20 +119,30 @@ class ExtractiveSummarizer:
 
     def _beginning(self, line: str, turn: Turn) -> str:
         """The first words of a message too long for the digest, up to the last that fits."""
-        room = self.max_tokens - count(line)
         for word in _WORD.findall(turn.text):
-            room -= count(" " + word)
-            if room < 0:
-                break
+            if count(f"{line} {word}") > self.max_tokens:
+                return self._cut(line, word) if line.endswith(":") else line
             line += " " + word
         return line
+
+    def _cut(self, line: str, word: str) -> str:
+        """A line with as much of one endless word as fits."""
+        tokens = encode(word)[: self.max_tokens]
+        while tokens and count(f"{line} {decode(tokens)}") > self.max_tokens:
+            tokens.pop()
+        return f"{line} {decode(tokens)}"
+
+
+def _name(turn: Turn) -> str:
+    """The author's name, or the beginning of one that would not leave room for words."""
+    return turn.author.name[:_NAME]
 
 
 def _note(evidence: Evidence, turn: Turn) -> str:
     """Evidence in brackets: author, time (with the date if it is another day) and verbatim words."""
     earlier, quote = evidence[0].turn, evidence[1]
     same_day = earlier.ts.date() == turn.ts.date()
-    return f" [{earlier.author.name}, {earlier.ts:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}}: {quote}]"
+    return f" [{_name(earlier)}, {earlier.ts:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}}: {quote}]"
 
 
 def _extents(text: str, quoted: tuple[int, int] | None) -> list[tuple[int, int]]:

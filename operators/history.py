@@ -118,29 +118,38 @@ class ChannelHistory:
         """The history as it was before turn `before_seq`: windows that end before it."""
         return AsOf(self, bisect_left(self._last_seqs, before_seq))
 
-    def append(self, recorded: RecordedWindow) -> None:
-        """Index the next closed window.
+    def check(self, recorded: RecordedWindow) -> None:
+        """Make sure that a window can be appended.
 
         Raises:
-            HistoryError: the window does not follow the last one recorded.
+            HistoryError: it does not follow the last one recorded, or its vectors are missing.
         """
-        ref, turns = recorded.window.ref, recorded.window.turns
+        ref = recorded.window.ref
         if ref.index != len(self._windows) or ref.first_seq != self.recorded_until:
             msg = (
                 f"{self.key}: window {ref.index} starts at turn {ref.first_seq}, but the history "
                 f"holds {len(self._windows)} windows up to turn {self.recorded_until - 1}"
             )
             raise HistoryError(msg)
+        if self._dense is not None and (recorded.chunk_vectors is None or recorded.turn_vectors is None):
+            raise HistoryError(f"{self.key}: window {ref.index} was recorded without vectors")
+
+    def append(self, recorded: RecordedWindow) -> None:
+        """Index the next closed window.
+
+        Raises:
+            HistoryError: as `check`.
+        """
+        self.check(recorded)
+        ref, turns = recorded.window.ref, recorded.window.turns
         self._turns.extend(turns)
         self._seq_by_id.update((turn.id, turn.seq) for turn in turns)
         self._chunk_turns.extend([(chunk.first_seq, chunk.last_seq) for chunk in recorded.chunks])
         self._chunk_tokens.extend([(ref.index, chunk.start, chunk.end) for chunk in recorded.chunks])
         self._bm25.append_window([chunk.text for chunk in recorded.chunks])
-        if self._dense is not None and self._turn_vectors is not None:
-            if recorded.chunk_vectors is None or recorded.turn_vectors is None:
-                msg = f"{self.key}: window {ref.index} was recorded without vectors"
-                raise HistoryError(msg)
+        if self._dense is not None and recorded.chunk_vectors is not None:
             self._dense.append_window(recorded.chunk_vectors)
+        if self._turn_vectors is not None and recorded.turn_vectors is not None:
             self._turn_vectors.extend(recorded.turn_vectors)
         self._windows.append(ref)
         self._last_seqs.append(ref.last_seq)  # last: a cut never sees half a window
@@ -231,6 +240,7 @@ class Histories:
             chunk_vectors = self.embedder.embed_passages([chunk.text for chunk in chunks])
             turn_vectors = self.embedder.embed_passages([turn.rendered for turn in window.turns])
         recorded = RecordedWindow(window, chunks, chunk_vectors, turn_vectors)
+        history.check(recorded)
         self.store.append(recorded)
         history.append(recorded)
         return True

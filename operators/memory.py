@@ -106,7 +106,7 @@ def dense(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 def hybrid(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The top K/2 chunks of the sparse and of the dense ranking, with the window as the query."""
     window, half = _window_text(request), request.chunks // 2
-    by_sparse = _sparse_ranking(request, window)[:half]
+    by_sparse = _sparse_ranking(request, window)[: request.chunks - half]
     by_dense = _dense_rankings(request, [window])[0][:half]
     return _from_chunks(request, by_sparse + by_dense)
 

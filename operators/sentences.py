@@ -16,23 +16,29 @@ if TYPE_CHECKING:
 
 __all__ = ["sentences"]
 
+_WORD = re.compile(r"\w")
 _LINES = re.compile(r"[^\n]+")
-_FULL_WIDTH = re.compile(r"[^。！？]+[。！？]*[」』）]?")
+_FULL_WIDTH = re.compile(r"[。！？]*[^。！？]+[。！？]*[」』）]*|[。！？]+")
 
 
 def sentences(text: str) -> tuple[tuple[int, int], ...]:
     """Character spans `(start, end)` of the sentences of `text`, without surrounding white space.
 
-    A line break ends a sentence, and so do the full stops of Chinese and Japanese.
+    A line break ends a sentence, and so do the full stops of Chinese and Japanese. What has no
+    word in it belongs to the sentence before.
     """
-    spans = []
+    spans: list[tuple[int, int]] = []
     for line in _LINES.finditer(text):
         for start, end in _punkt().span_tokenize(line.group()):
             for part in _FULL_WIDTH.finditer(line.group(), start, end):
                 piece = part.group()
                 left = line.start() + part.start() + len(piece) - len(piece.lstrip())
                 right = line.start() + part.start() + len(piece.rstrip())
-                if left < right:
+                if left >= right:
+                    continue
+                if _WORD.search(piece) is None and spans and spans[-1][1] >= line.start():
+                    spans[-1] = spans[-1][0], right
+                else:
                     spans.append((left, right))
     return tuple(spans)
 

@@ -277,6 +277,7 @@ class _AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Admissi
 
     def __init__(self, engine: Engine, resume: AdmissionState | None) -> None:
         self._engine = engine
+        self._resumed = resume
         self._admission = None if resume is None else Admission(resume)
         self._key: ChannelKey | None = None
 
@@ -309,7 +310,7 @@ class _AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Admissi
 
     def snapshot(self) -> AdmissionState | None:
         if self._admission is None or self._key is None:
-            return None
+            return self._resumed  # nothing came for the channel since
         return self._admission.snapshot(self._engine.histories[self._key].recorded_until)
 
 

@@ -110,11 +110,15 @@ class Summary:
         Raises:
             ValueError: the body is not a summary record of this version.
         """
-        summary = _adapter().validate_json(body)
-        if summary.version != VERSION:
-            msg = f"summary record of version {summary.version}: this program reads version {VERSION}"
+        try:
+            fields = orjson.loads(body)
+        except orjson.JSONDecodeError as err:
+            raise ValueError(f"not a summary record: {err}") from err
+        version = fields.get("version") if isinstance(fields, dict) else None
+        if version != VERSION:
+            msg = f"summary record of version {version}: this program reads version {VERSION}"
             raise ValueError(msg)
-        return summary
+        return _adapter().validate_python(fields)
 
     def _fields(self) -> Mapping[str, Any]:
         names = ("summary_id", "revision", "final", "namespace", "channel", "kind", "strategy")

@@ -60,7 +60,7 @@ def _seed_cache() -> None:
         or os.environ.get("DATA_GYM_CACHE_DIR")
         or Path(tempfile.gettempdir()) / f"backscroll-tiktoken-{os.getuid()}"
     )
-    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(folder))
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)  # an empty one would mean no cache
     cached = folder / hashlib.sha1(_SOURCE.encode(), usedforsecurity=False).hexdigest()
     if cached.exists():
         return

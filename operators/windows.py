@@ -7,7 +7,6 @@ anew, because idle closing depends on clocks and settings may have changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -131,7 +130,7 @@ class Cutting:
         return (
             sum(t.tokens for t in self.open) + turn.tokens <= self.cutter.tokens
             and len(self.open) < self.cutter.turns
-            and (idle is None or turn.ts - self.open[-1].ts <= idle)
+            and (idle is None or turn.ts - max(earlier.ts for earlier in self.open) <= idle)
         )
 
     def _full(self) -> bool:
@@ -144,12 +143,3 @@ class Cutting:
 
     def _close(self) -> tuple[Cutting, Window]:
         return replace(self, index=self.index + 1, open=()), self._window(final=True)
-
-
-def cut(cutting: Cutting, turns: Iterable[Turn], recorded: RecordedBoundaries) -> Iterator[Window]:
-    """Cut a finite series of turns; the last, open window comes out provisional."""
-    for turn in turns:
-        cutting, closed = cutting.push(turn, recorded)
-        yield from closed
-    if last := cutting.provisional():
-        yield last
