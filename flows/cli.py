@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from flows.settings import Settings
 
 __all__ = ["main"]
 
@@ -32,6 +35,9 @@ def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
+_config = click.option(
+    "--config", type=_FILE, envvar="BACKSCROLL_CONFIG", show_envvar=True, help="Settings, TOML."
+)
 _common = _options(
     click.argument("files", nargs=-1, required=True, type=_FILE),
     click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True),
@@ -41,6 +47,7 @@ _common = _options(
     _setting(
         "--idle", "idle_minutes", type=float, help="Minutes of pause that close a window.  [default: off]"
     ),
+    _setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model."),
     _setting(
         "--embedding-model", "embedding_model", help="Hub id, folder or none.  [default: all-MiniLM-L6-v2]"
     ),
@@ -80,6 +87,18 @@ def main() -> None:
     "--strategy", "strategy", type=click.Choice(_STRATEGIES), help="Memory strategy.  [default: remember]"
 )
 @_setting("--budget", "budget", type=int, help="Most tokens of a memory.  [default: 1024]")
+@_setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]")
+@_setting("--gap-model", "gap_model", help="Model for gaps.  [default: the server's only one]")
+@_setting("--summary-model", "summary_model", help="Model for summaries.  [default: the server's only one]")
+@_setting("--record", "llm_record", type=_FILE, help="Append the model's answers to a cassette file.")
+@_setting("--max-tokens-per-day", "max_tokens_per_day", type=int, help="Of the model.  [default: no limit]")
+@_setting("--max-tokens-per-channel-day", "max_tokens_per_channel_day", type=int, help="[default: no limit]")
+@_setting(
+    "--on-llm-failure",
+    "on_llm_failure",
+    type=click.Choice(("extractive", "dead-letter")),
+    help="What a window gets instead.  [default: extractive]",
+)
 @_setting("--summary-tokens", "summary_tokens", type=int, help="Most tokens of a summary.  [default: 200]")
 @click.option("--detected", type=_FILE, help="Recorded gaps to use instead of the rules.")
 def replay(**options: Any) -> None:
@@ -100,17 +119,45 @@ def ingest(**options: Any) -> None:
     _run("ingest", {**options, "out": None, "form": "jsonl", "detected": None, "strategy": "none"})
 
 
+@main.command()
+@_setting("--store", "store", type=_FILE, required=True, help="The LanceDB history.")
+@_setting("--embedding-model", "embedding_model", help="Hub id, folder, or a model of --embedding-url.")
+@_setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model.")
+@_setting("--window", "window_tokens", type=int, help="As the store was made.  [default: 1024]")
+@click.option("--drop-old", is_flag=True, help="Delete the vectors of the former model afterwards.")
+@_config
+def reindex(drop_old: bool, config: Path | None, **flags: Any) -> None:
+    """Embed the history of --store with another model, and switch to it."""
+    from flows.reindex import run_reindex
+
+    sys.exit(run_reindex(_settings({**flags, "strategy": "none"}, config), drop_old))
+
+
+@main.command()
+@_setting("--store", "store", type=_FILE, required=True, help="The LanceDB history.")
+def costs(store: Path) -> None:
+    """Show the language model's tokens by day and channel."""
+    from flows.costs import print_costs
+
+    sys.exit(print_costs(store))
+
+
 def _run(kind: Any, options: dict[str, Any]) -> None:
     from flows.replay import run_files
-    from flows.settings import Settings, SettingsError, load_settings
+    from flows.settings import Settings
 
     config = options.pop("config")
     flags = {name: options.pop(name) for name in Settings.model_fields if name in options}
+    sys.exit(run_files(kind, options.pop("files"), _settings(flags, config), **options))
+
+
+def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
+    from flows.settings import SettingsError, load_settings
+
     try:
-        settings = load_settings(flags, config)
+        return load_settings(flags, config)
     except SettingsError as err:
         raise click.UsageError(str(err)) from err
-    sys.exit(run_files(kind, options.pop("files"), settings, **options))
 
 
 if __name__ == "__main__":

@@ -205,7 +205,8 @@ def _work() -> int:
     job, number = Job.from_json(task["job"].encode()), task["process_id"]
     detected = None if job.detected is None else Path(job.detected)
     try:
-        with open_engine(job.settings, detected=detected, shared=True) as engine:
+        processes = len(task["addresses"])
+        with open_engine(job.settings, detected=detected, shared=True, processes=processes) as engine:
             slots = np.memmap(task["pending"], dtype=np.int64, mode="r+")
             engine.pending = Pending(slots, number)
             signal.signal(signal.SIGTERM, lambda *_: engine.stopping.set())

@@ -9,12 +9,13 @@ def user_error(err: BaseException) -> str | None:
     """The line to show for an error, found behind what the engine wrapped it in; None for a defect."""
     from connectors.embedders import EmbedderError
     from connectors.files import FormatError
+    from connectors.openai_llm import LLMSetupError
     from flows.settings import SettingsError
     from operators.history import HistoryError
 
     seen: BaseException | None = err
     while seen is not None:
-        if isinstance(seen, FormatError | EmbedderError | HistoryError | SettingsError):
+        if isinstance(seen, FormatError | EmbedderError | HistoryError | LLMSetupError | SettingsError):
             return str(seen)
         seen = seen.__cause__ or seen.__context__
     return None

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 import orjson
 from bytewax.run import cli_main
+from pydantic import SecretStr
 
 from connectors.replay import FilesSource
 from connectors.sinks import CallbackSink
@@ -40,7 +41,11 @@ class Job:
     def to_json(self) -> bytes:
         """For a worker process."""
         fields = {name: getattr(self, name) for name in ("kind", "files", "speed", "detected")}
-        return orjson.dumps({**fields, "settings": self.settings.model_dump(mode="json")})
+        settings = self.settings.model_dump(mode="json")
+        for name, value in self.settings:
+            if isinstance(value, SecretStr):  # the pipe to a worker is private
+                settings[name] = value.get_secret_value()
+        return orjson.dumps({**fields, "settings": settings})
 
     @classmethod
     def from_json(cls, body: bytes) -> Job:

@@ -85,6 +85,16 @@ def report(
             f"summaries: {count['summaries']:,} made, {count['provisional']:,} of them provisional, "
             f"{count['reissued']:,} from the store",
         )
+    if count["degraded"]:
+        table.add_row(f"{count['degraded']:,}", "of the new summaries are degraded: their records say why")
+    if count["failed"]:
+        table.add_row(f"{count['failed']:,}", f"windows without a summary, see {dead_letters}")
+    if count["prompt_tokens"]:
+        table.add_row(
+            f"{count['prompt_tokens'] + count['completion_tokens']:,}",
+            f"tokens of the language model: {count['prompt_tokens']:,} read, "
+            f"{count['completion_tokens']:,} written; {count['dropped_gaps']:,} gaps dropped by the guards",
+        )
     console.print(table)
     for window in left_open:
         console.print(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 __all__ = ["ENV_PREFIX", "Settings", "SettingsError", "load_settings"]
@@ -41,7 +41,27 @@ class Settings(BaseSettings):
     embedding_model: str = Field(
         "all-MiniLM-L6-v2", min_length=1, description="a hub id, a folder, or `none`"
     )
-    pending_windows: int = Field(64, ge=1, description="windows in flight before the source waits")
+    embedding_url: str | None = Field(None, description="OpenAI-compatible server of the embedding model")
+    embedding_query_task: str | None = Field(None, description="what queries are for; '' for no instruction")
+    embedding_api_key: SecretStr | None = None
+    pending_windows: int = Field(256, ge=1, description="windows in flight before the source waits")
+    llm: str | None = Field(None, description="URL of a server, vllm:MODEL or cassette:FILE")
+    llm_record: Path | None = Field(None, description="cassette that answers are appended to")
+    gap_model: str | None = Field(None, description="model for gaps; the server's only one when not set")
+    summary_model: str | None = Field(None, description="model for summaries; as gap_model")
+    llm_api_key: SecretStr | None = None
+    llm_extra_body: dict[str, Any] | None = Field(None, description="fields added to every request")
+    llm_concurrency: int = Field(32, ge=1, description="calls at once in one process")
+    llm_timeout: float = Field(60, gt=0, description="seconds without a byte before an attempt ends")
+    llm_deadline: float = Field(300, gt=0, description="seconds for a call with all its attempts")
+    llm_retries: int = Field(3, ge=0, description="further attempts after a failure that may pass")
+    breaker_failures: int = Field(5, ge=1, description="failed calls in a row before no more are made")
+    breaker_seconds: float = Field(30, gt=0, description="pause before one call tries again")
+    on_llm_failure: Literal["extractive", "dead-letter"] = "extractive"
+    on_unsupported: Literal["mark", "replace"] = "mark"
+    summary_temperature: float = Field(0, ge=0, le=2)
+    max_tokens_per_day: int | None = Field(None, ge=0, description="of the model, all channels")
+    max_tokens_per_channel_day: int | None = Field(None, ge=0, description="of the model, one channel")
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

@@ -25,7 +25,7 @@ def summarize_flow(
     recorded = record_history("history", windows, engine)  # chunk, embed, index, store
     gapped = detect_gaps("gaps", recorded, engine)  # what the window presupposes
     recalled = build_memory("memory", gapped, engine)  # as-of retrieval, refinement, accumulation
-    summaries = summarize("summaries", recalled, engine)  # stored, then emitted
+    summaries, failed = summarize("summaries", recalled, engine)  # stored, then emitted
     op.output("sink", summaries, sink)
-    op.output("rejects", rejected, rejects)
+    op.output("rejects", op.merge("dead_letters", rejected, failed), rejects)
     return flow

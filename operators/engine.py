@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.extractive import ExtractiveSummarizer
-from operators.gaps import GapDetector
 from operators.history import Histories
 from operators.memory import Retrieval
+from operators.metrics import PENDING_WINDOWS
+from operators.stages import GapStage, SummaryStage
 from operators.windows import WindowCutter
 
 __all__ = ["Engine", "Pending"]
@@ -38,6 +38,7 @@ class Pending:
     def add(self, windows: int) -> None:
         """Count windows that closed, or, below zero, that are done."""
         self._slots[self._slot] += windows
+        PENDING_WINDOWS.set(int(self._slots[self._slot]))
 
 
 @dataclass(slots=True)
@@ -45,7 +46,8 @@ class Engine:
     """Everything a dataflow's steps use.
 
     `counters` holds messages, turns, duplicates, dead_letters, windows (closed), recorded (newly),
-    provisional, summaries (made) and reissued (taken from the store as they were).
+    provisional, summaries (made), degraded, reissued (taken from the store as they were), failed
+    (windows that became dead letters), dropped_gaps, prompt_tokens and completion_tokens.
     `stopping` asks the source to end without closing open windows; `failure` is why, if a step or
     the source failed. Raised from a step, an error would tear the dataflow down in mid-epoch.
     """
@@ -53,13 +55,13 @@ class Engine:
     namespace: str
     histories: Histories
     cutter: WindowCutter
-    detector: GapDetector
+    gaps: GapStage
     strategy: str
-    summarizer: ExtractiveSummarizer
+    summaries: SummaryStage
     retrieval: Retrieval = field(default_factory=Retrieval)
     budget: int = 1024
     max_gaps: int = 8
-    pending_limit: int = 64
+    pending_limit: int = 256
     counters: Counter[str] = field(default_factory=Counter)
     pending: Pending = field(default_factory=Pending)
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -17,12 +17,17 @@ from operators.calls import ConcurrentCalls, on_executor
 from operators.engine import Engine
 from operators.gaps import Gap
 from operators.history import HistoryError
+from operators.llm import LLMError
 from operators.memory import STRATEGIES, MemoryRequest, MemoryTurn
 from operators.messages import ChannelKey, DeadLetter, Message, MessageError, Received, Turn, parse_message
+from operators.metrics import DEAD_LETTERS, DEGRADED, DROPPED_GAPS, MESSAGES, SUMMARIES, stage
+from operators.stages import Detection, Written
 from operators.summaries import GapEntry, MemoryEntry, Summary, WindowEntry, summary_id
 from operators.windows import Cutting, Window
 
 __all__ = ["admit", "build_memory", "cut_windows", "detect_gaps", "record_history", "settle", "summarize"]
+
+_NO_GAPS = Detection((), "none")
 
 X = TypeVar("X")
 Y = TypeVar("Y")
@@ -38,12 +43,16 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Gapped:
-    """A window with its gaps. Its turns are inside only while it is provisional."""
+    """A window with its gaps. Its turns are inside only while it is provisional.
+
+    `emitted` is the summary of an earlier run; `failure` is why the window can get none.
+    """
 
     window: Window
-    gaps: tuple[Gap, ...]
+    detection: Detection
     gaps_ms: float
-    emitted: bytes | None = None  # the summary of an earlier run
+    emitted: bytes | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,8 @@ def record_history(step_id: str, windows: KeyedStream[Window], engine: Engine) -
         if not window.ref.final:
             return window
         if window.turns:
-            new = await on_executor(lambda: engine.histories.record(window))
+            with stage("record"):
+                new = await on_executor(lambda: engine.histories.record(window))
             engine.counters["recorded"] += new
         return Window(window.ref, ())
 
@@ -91,17 +101,23 @@ def record_history(step_id: str, windows: KeyedStream[Window], engine: Engine) -
 def detect_gaps(step_id: str, windows: KeyedStream[Window], engine: Engine) -> KeyedStream[Gapped]:
     """What each window presupposes; a window that was summarised before passes by."""
 
-    def detect(window: Window) -> Gapped:
+    async def call(window: Window) -> Gapped:
         history = engine.histories[window.ref.key]
-        if (id_ := summary_id(window.ref, engine.strategy)) in history.summary_ids and window.ref.final:
-            return Gapped(window, (), 0.0, engine.histories.store.summary(id_))
+        id_ = summary_id(window.ref, engine.strategy)
+        if window.ref.final and id_ in history.summary_ids:
+            body = await on_executor(lambda: engine.histories.store.summary(id_))
+            return Gapped(window, _NO_GAPS, 0.0, body)
         started = time.perf_counter()
         whole = Window(window.ref, tuple(_turns(engine, window)))
-        gaps = engine.detector.detect(whole, max_gaps=engine.max_gaps)
-        return Gapped(window, gaps, _elapsed_ms(started))
-
-    async def call(window: Window) -> Gapped:
-        return await on_executor(lambda: detect(window))
+        try:
+            with stage("gaps"):
+                detection = await engine.gaps.detect(whole, max_gaps=engine.max_gaps)
+        except LLMError as err:
+            return Gapped(window, _NO_GAPS, 0.0, failure=f"gaps: {err}")
+        for reason, count in detection.dropped.items():
+            DROPPED_GAPS.labels(reason).inc(count)
+            engine.counters["dropped_gaps"] += count
+        return Gapped(window, detection, _elapsed_ms(started))
 
     return _concurrently(step_id, windows, call, engine)
 
@@ -114,7 +130,7 @@ def build_memory(step_id: str, gapped: KeyedStream[Gapped], engine: Engine) -> K
         ref = item.window.ref
         request = MemoryRequest(
             turns=_turns(engine, item.window),
-            gaps=item.gaps,
+            gaps=item.detection.gaps,
             history=engine.histories[ref.key].as_of(ref.first_seq),
             embedder=engine.histories.embedder,
             budget=engine.budget,
@@ -124,67 +140,45 @@ def build_memory(step_id: str, gapped: KeyedStream[Gapped], engine: Engine) -> K
         return Recalled(item, memory, _elapsed_ms(started))
 
     async def call(item: Gapped) -> Recalled:
-        if item.emitted is not None:
+        if item.emitted is not None or item.failure is not None:
             return Recalled(item, (), 0.0)
-        return await on_executor(lambda: build(item))
+        with stage("memory"):
+            return await on_executor(lambda: build(item))
 
     return _concurrently(step_id, gapped, call, engine)
 
 
-def summarize(step_id: str, recalled: KeyedStream[Recalled], engine: Engine) -> KeyedStream[bytes]:
-    """Summary records as JSON; a finished one is stored before it is emitted."""
+def summarize(
+    step_id: str, recalled: KeyedStream[Recalled], engine: Engine
+) -> tuple[KeyedStream[bytes], Stream[DeadLetter]]:
+    """Summary records as JSON, stored before they are emitted; windows without one are dead letters."""
 
-    def write(item: Recalled) -> bytes:
-        started = time.perf_counter()
-        ref = item.gapped.window.ref
-        turns = _turns(engine, item.gapped.window)
-        digest = engine.summarizer.summarize(turns, item.gapped.gaps, item.memory)
-        timings = {"gaps": item.gapped.gaps_ms, "memory": item.memory_ms, "summary": _elapsed_ms(started)}
-        embedder = engine.histories.embedder
-        summary = Summary(
-            summary_id=summary_id(ref, engine.strategy),
-            revision=ref.revision,
-            final=ref.final,
-            namespace=ref.key.namespace,
-            channel=ref.key.channel,
-            kind="extractive",
-            strategy=engine.strategy,
-            window=_window_entry(item.gapped.window, turns),
-            summary=digest.text,
-            gaps=[
-                GapEntry(
-                    gap.utterance,
-                    gap.quote,
-                    gap.reason,
-                    gap.query,
-                    list(gap.keywords),
-                    [digest.evidence[index].turn.id] if index in digest.evidence else [],
-                )
-                for index, gap in enumerate(item.gapped.gaps)
-            ],
-            memory=[_memory_entry(entry) for entry in item.memory],
-            tokens={"memory": sum(entry.tokens for entry in item.memory), "prompt": 0, "completion": 0},
-            timings_ms=timings,
-            models={
-                "gaps": engine.detector.name,
-                "summary": engine.summarizer.name,
-                "embedding": embedder.name if embedder else "none",
-            },
-        )
-        body = summary.to_json()
-        if ref.final:
-            engine.histories.put_summary(ref.key, summary.summary_id, body)
-        return body
-
-    async def call(item: Recalled) -> bytes:
-        if item.gapped.emitted is not None:
+    async def call(item: Recalled) -> bytes | DeadLetter:
+        gapped = item.gapped
+        if gapped.emitted is not None:
             engine.counters["reissued"] += 1
-            return item.gapped.emitted
-        body = await on_executor(lambda: write(item))
-        engine.counters["summaries"] += 1
+            SUMMARIES.labels("any", "store").inc()
+            return gapped.emitted
+        if gapped.failure is not None:
+            return _give_up(engine, gapped.window, gapped.failure)
+        started = time.perf_counter()
+        whole = Window(gapped.window.ref, tuple(_turns(engine, gapped.window)))
+        try:
+            with stage("summary"):
+                written = await engine.summaries.write(whole, gapped.detection.gaps, item.memory)
+        except LLMError as err:
+            return _give_up(engine, gapped.window, f"summary: {err}")
+        summary = _record(engine, whole, item, written, _elapsed_ms(started))
+        body = summary.to_json()
+        if whole.ref.final:
+            await on_executor(lambda: engine.histories.put_summary(whole.ref.key, summary.summary_id, body))
+        _count(engine, summary)
         return body
 
-    return settle(f"{step_id}_done", _concurrently(step_id, recalled, call, engine), engine)
+    done = settle(f"{step_id}_done", _concurrently(step_id, recalled, call, engine), engine)
+    finished = op.filter_map_value(f"{step_id}_finished", done, _only(bytes))
+    failed = op.filter_map_value(f"{step_id}_failed", done, _only(DeadLetter))
+    return finished, op.map(f"{step_id}_letters", failed, lambda item: item[1])
 
 
 def settle(step_id: str, done: KeyedStream[X], engine: Engine) -> KeyedStream[X]:
@@ -221,6 +215,7 @@ def _only(kind: type[Y]) -> Callable[[object], Y | None]:
 
 def _parse(engine: Engine, received: Received) -> Arrival | DeadLetter:
     engine.counters["messages"] += 1
+    MESSAGES.inc()
     try:
         if isinstance(received.value, MessageError):
             raise received.value
@@ -231,6 +226,7 @@ def _parse(engine: Engine, received: Received) -> Arrival | DeadLetter:
 
 def _reject(engine: Engine, received: Received, err: MessageError) -> DeadLetter:
     engine.counters["dead_letters"] += 1
+    DEAD_LETTERS.inc()
     return DeadLetter(received.origin, str(err), received.raw)
 
 
@@ -238,16 +234,74 @@ def _turns(engine: Engine, window: Window) -> Sequence[Turn]:
     return window.turns or engine.histories.window_turns(window.ref)
 
 
-def _window_entry(window: Window, turns: Sequence[Turn]) -> WindowEntry:
-    whole = Window(window.ref, tuple(turns))
+def _give_up(engine: Engine, window: Window, reason: str) -> DeadLetter:
+    engine.counters["failed"] += 1
+    DEAD_LETTERS.inc()
+    return DeadLetter((("window", summary_id(window.ref, engine.strategy)),), reason, b"")
+
+
+def _record(engine: Engine, window: Window, item: Recalled, written: Written, summary_ms: float) -> Summary:
+    detection, ref = item.gapped.detection, window.ref
+    usage = detection.usage + written.usage
+    embedder = engine.histories.embedder
+    reasons = dict.fromkeys(reason for reason in (detection.degraded, written.degraded) if reason)
+    return Summary(
+        summary_id=summary_id(ref, engine.strategy),
+        revision=ref.revision,
+        final=ref.final,
+        namespace=ref.key.namespace,
+        channel=ref.key.channel,
+        kind=written.kind,
+        strategy=engine.strategy,
+        window=_window_entry(window),
+        summary=written.text,
+        gaps=[_gap_entry(gap, written.evidence.get(index)) for index, gap in enumerate(detection.gaps)],
+        memory=[_memory_entry(entry) for entry in item.memory],
+        tokens={
+            "memory": sum(entry.tokens for entry in item.memory),
+            "prompt": usage.prompt,
+            "completion": usage.completion,
+        },
+        timings_ms={"gaps": item.gapped.gaps_ms, "memory": item.memory_ms, "summary": summary_ms},
+        models={
+            "gaps": detection.model,
+            "summary": written.model,
+            "embedding": embedder.name if embedder else "none",
+        },
+        degraded="; ".join(reasons) or None,
+        unsupported=list(written.unsupported),
+    )
+
+
+def _count(engine: Engine, summary: Summary) -> None:
+    engine.counters["summaries"] += 1
+    engine.counters.update({f"{name}_tokens": summary.tokens[name] for name in ("prompt", "completion")})
+    SUMMARIES.labels(summary.kind, "made").inc()
+    if summary.degraded is not None:
+        engine.counters["degraded"] += 1
+        DEGRADED.labels(summary.degraded).inc()
+
+
+def _window_entry(window: Window) -> WindowEntry:
     return WindowEntry(
         index=window.ref.index,
         first_seq=window.ref.first_seq,
         last_seq=window.ref.last_seq,
-        turns=[turn.id for turn in turns],
-        start=whole.start,
-        end=whole.end,
-        tokens=whole.tokens,
+        turns=[turn.id for turn in window.turns],
+        start=window.start,
+        end=window.end,
+        tokens=window.tokens,
+    )
+
+
+def _gap_entry(gap: Gap, evidence: MemoryTurn | None) -> GapEntry:
+    return GapEntry(
+        utterance=gap.utterance,
+        quote=gap.quote,
+        reason=gap.reason,
+        query=gap.query,
+        keywords=list(gap.keywords),
+        evidence=[] if evidence is None else [evidence.turn.id],
     )
 
 

@@ -4,73 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import BACKSCROLL, records, run, write_chat
 
-BACKSCROLL = Path(sys.executable).with_name("backscroll")
 PLAIN = ("--strategy", "sparse", "--embedding-model", "none")
-WORDS = [
-    "berth",
-    "crane",
-    "pilot",
-    "tide",
-    "quay",
-    "ship",
-    "crew",
-    "port",
-    "dock",
-    "rope",
-    "mast",
-    "sail",
-    "wind",
-]
-
-
-def run(*arguments: object, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [str(BACKSCROLL), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
-    if check:
-        assert done.returncode == 0, done.stderr
-    return done
-
-
-def records(lines: Iterable[str]) -> dict[str, Any]:
-    """Summary records by id, without what may differ between runs."""
-    found: dict[str, Any] = {}
-    for line in lines:
-        record = json.loads(line)
-        del record["timings_ms"]
-        assert found.setdefault(record["summary_id"], record) == record
-    return found
-
-
-def write_chat(path: Path, channels: Sequence[str], messages: int, *, seed: int = 7) -> None:
-    """A chat of several channels with interleaved messages of about 25 tokens."""
-    chance = random.Random(seed)
-    with path.open("w") as file:
-        for number in range(messages):
-            message = {
-                "channel": chance.choice(channels),
-                "id": f"{seed}-{number}",
-                "ts": f"2026-03-02T{9 + number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}Z",
-                "author": chance.choice(["Ana", "Ben", "Cem"]),
-                "text": " ".join(chance.choices(WORDS, k=25)) + ". Is it done again?",
-            }
-            file.write(json.dumps(message) + "\n")
 
 
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("chat") / "chat.jsonl"
-    write_chat(path, ["a", "b", "c"], 3000)
+    write_chat(path, ["a", "b", "c"], 1800)
     return path
 
 
@@ -125,7 +74,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_summaries(
     chat: Path, whole: dict[str, Any], tmp_path: Path
 ) -> None:
     store, seen = tmp_path / "store", dict[str, str]()
-    for attempt, lines in enumerate((1, 25, 50)):
+    for attempt, lines in enumerate((1, 15, 30)):
         out = tmp_path / f"out-{attempt}.jsonl"
         process = start(chat, out, store)
         wait_for(process, out, lines)

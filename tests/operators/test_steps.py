@@ -16,9 +16,10 @@ from flows.summarize import summarize_flow
 from operators.chunks import Chunker
 from operators.engine import Engine
 from operators.extractive import ExtractiveSummarizer
-from operators.gaps import Gap
+from operators.gaps import Gap, GapDetector
 from operators.history import Histories
 from operators.messages import ChannelKey, DeadLetter, MessageError, Received
+from operators.stages import ExtractiveWriting, RuleGaps
 from operators.summaries import Summary
 from operators.windows import Window, WindowCutter
 
@@ -44,14 +45,20 @@ class Broken:
         return Pronouns().detect(window, max_gaps=max_gaps)
 
 
-def engine_over(store: MemoryStore, *, strategy: str = "remember", **changes: Any) -> Engine:
+def engine_over(
+    store: MemoryStore, *, strategy: str = "remember", detector: GapDetector | None = None, **changes: Any
+) -> Engine:
     """An engine as a process makes it: nothing but the store is left of earlier runs."""
-    parts = {"cutter": WindowCutter(turns=2), "detector": Pronouns(), **changes}
+    parts = {
+        "cutter": WindowCutter(turns=2),
+        "gaps": RuleGaps(detector or Pronouns()),
+        "summaries": ExtractiveWriting(ExtractiveSummarizer()),
+        **changes,
+    }
     return Engine(
         namespace="default",
         histories=Histories(store, HashingEmbedder(), Chunker()),
         strategy=strategy,
-        summarizer=ExtractiveSummarizer(),
         **parts,
     )
 
@@ -117,7 +124,7 @@ def test_every_window_gets_a_summary_with_its_id_and_the_last_is_provisional() -
     assert [summary.window.index for summary in summaries] == [0, 1, 2]
     assert summaries[0].models == {"gaps": "pronouns", "summary": "extractive", "embedding": "hashing"}
     assert rejects == []
-    assert engine.counters == {
+    assert +engine.counters == {
         "messages": 5,
         "turns": 5,
         "windows": 2,

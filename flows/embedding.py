@@ -1,0 +1,48 @@
+"""Which embedder the settings name: none, a model on this machine, or one on a server."""
+
+from __future__ import annotations
+
+from connectors.embedders import DEFAULT_MODEL, SentenceTransformersEmbedder
+from connectors.lancedb_store import Fingerprint
+from flows.settings import Settings
+from operators.bm25 import ANALYSER
+from operators.dense import Embedder
+from operators.tokens import TOKENIZER
+
+__all__ = ["make_embedder", "make_fingerprint"]
+
+
+def make_embedder(settings: Settings) -> Embedder | None:
+    """The embedder of the settings; None for a history without vectors.
+
+    With an `embedding_url`, an `embedding_model` that was left at its default stands for the only
+    model of that server.
+
+    Raises:
+        EmbedderError: it cannot be used.
+    """
+    if settings.embedding_model == "none":
+        return None
+    if settings.embedding_url is None:
+        return SentenceTransformersEmbedder(settings.embedding_model)
+    from connectors.openai_embedder import OpenAIEmbedder
+
+    key = settings.embedding_api_key
+    return OpenAIEmbedder(
+        url=settings.embedding_url,
+        model=None if settings.embedding_model == DEFAULT_MODEL else settings.embedding_model,
+        api_key=None if key is None else key.get_secret_value(),
+        query_instruction=settings.embedding_query_task,
+    )
+
+
+def make_fingerprint(settings: Settings, embedder: Embedder | None) -> Fingerprint:
+    """What an engine with these settings and this embedder writes into its store."""
+    return Fingerprint(
+        tokenizer=TOKENIZER,
+        window_tokens=settings.window_tokens,
+        chunk_tokens=settings.chunk_tokens,
+        chunk_overlap=settings.chunk_overlap,
+        analyser=ANALYSER,
+        embedder=embedder.fingerprint if embedder else None,
+    )

@@ -1,0 +1,264 @@
+"""Guards on a model's gaps: what it may send, and what of it is kept.
+
+The models (docstrings too) are the JSON schemas given to the language model and the checks on its answer. Every
+field is required and none may be added, as OpenAI's strict mode and the grammars of llama.cpp and
+vLLM want it. Lists have a `maxItems`, which stops a model that loops; texts have no `maxLength`, which
+a grammar would enforce by cutting a sentence in half. No answer is thrown away for its length.
+
+A quote must stand in the window, and where it stands tells the utterance: models name wrong indexes.
+A query must not guess the answer: it may use the window's words and words for kinds of missing
+information ("reason", "date", "who decided"), not names, numbers or things from nowhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from operators.cues import ENGLISH, GERMAN, LEXICONS, SPANISH, Lexicon, Word, words
+from operators.gaps import Gap
+from operators.messages import Turn
+from operators.windows import Window
+
+__all__ = ["DetectedGap", "DetectedGaps", "WrittenSummary", "guard_gaps"]
+
+_GUESSES = 2  # unknown ordinary words that make a query a guess; one is paraphrase
+_PREFIX = 5  # equal first letters that make two words forms of one
+_KNOWN_LANGUAGE = 0.25  # share of function words above which a text is taken to be in a language
+_JOINER = re.compile(r"[\-./_':@#]+")
+_NOT_QUOTED = " \t\r\n\"'“”„«»‹›‘’`*_….,;:!?()[]-–—"
+_SAME = str.maketrans(
+    dict.fromkeys("“”„«»‟", '"') | dict.fromkeys("‘’‚‹›`´", "'") | dict.fromkeys("–—‑", "-")
+)
+
+# Words for kinds of missing information, for asking for it, and for where it was said; any form counts.
+_SLOTS = {
+    ENGLISH: """
+        retrieve find search look recall earlier previous prior past history original former dialog
+        conversation discuss exchange message chat talk turn utterance statement context info detail
+        thread channel identity identify explain explanation describe description state mention tell told
+        introduce clarify define specify name refer meaning resolve give show share reveal contain include
+        belong ask question request require reply respond answer suggest propose proposal recommend advice
+        agree agreement disagree argue argument decide decision choose chosen choice option alternative
+        reason cause motivation purpose goal aim intend background origin plan schedule deadline date day
+        time when duration place location city country venue event occasion trip meet activity visit
+        person people whose someone group team company organize organise member role job relation friend
+        family partner colleague pet project task work feature product tool method approach system version
+        design file document link code command error issue problem trouble bug fix solve solution ticket
+        change setup configuration step amount number quantity price cost budget size count level item
+        object topic theme subject title type kind sort example book movie game song status progress
+        result outcome news update current happen situation condition experience opinion view interest
+        feeling attempt try effort help promise commit offer report announce idea complain difficulty
+        property relevant regard concern involve responsible gives given planned attend found fail achieve
+        prove play game raise call calls class first last start begin began end far part
+        possible expect affect compare
+        """,
+    SPANISH: """
+        buscar encontrar recuperar recordar anterior previo antes diálogo conversación mensaje charla
+        turno contexto información detalle identificar identidad explicar explicación describir
+        descripción decir dice dijo mencionar referencia significado nombre pregunta respuesta sugerencia
+        sugirió propuesta propuso acuerdo acordaron decisión decidir elección opción motivo razón causa
+        objetivo origen plan planeado fecha plazo hora lugar ciudad evento viaje actividad persona grupo
+        equipo empresa papel relación amigo familia proyecto tarea función herramienta versión archivo
+        documento enlace error problema solución cambio cantidad número precio coste presupuesto tema tipo
+        ejemplo estado progreso resultado noticia situación opinión experiencia cuál cuáles quiénes cuánto
+        primera primero tomó tomaron quedó
+        """,
+    GERMAN: """
+        suche finden frühere vorherige vorher vergangene dialog gespräch unterhaltung nachricht diskussion
+        kontext information detail einzelheiten identifizieren nennen genannt erklären beschreiben sagen
+        sagt gesagt erwähnen bezug bedeutung name frage gefragt antwort vorschlag vorgeschlagen vereinbart
+        einigung entscheidung entschieden beschlossen beschluss wahl option grund gründe ursache anlass
+        ziel zweck hintergrund plan pläne geplant datum termin frist zeitpunkt zeit ort stadt ereignis
+        veranstaltung reise aktivität person gruppe team firma rolle beziehung freund familie projekt
+        aufgabe funktion werkzeug version datei dokument link fehler problem lösung änderung betrag anzahl
+        menge preis kosten budget thema art typ beispiel stand status fortschritt ergebnis neuigkeit
+        situation meinung erfahrung welche wurde wurden getroffen gemeint
+        geht ging worum worüber wofür wozu woher
+        """,
+}
+
+
+def _stripped(text: str) -> str:
+    if stripped := text.strip():
+        return stripped
+    raise ValueError("the text is empty")
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DetectedGap(_Answer):
+    """An utterance that presupposes something: its quote, why, what to look for, and words to find it by."""
+
+    utterance_index: int
+    quote: Annotated[str, Field(description="at most 220 characters")]
+    gap_reason: Annotated[str, Field(description="at most 220 characters")]
+    evidence_need_query: Annotated[str, Field(description="at most 300 characters")]
+    keywords: Annotated[list[str], Field(json_schema_extra={"maxItems": 8})]
+
+
+class DetectedGaps(_Answer):
+    """What the utterances of a window presuppose, the most important first."""
+
+    gaps: Annotated[list[DetectedGap], Field(json_schema_extra={"maxItems": 8})]
+
+
+class WrittenSummary(_Answer):
+    """The summary of a window, not empty."""
+
+    summary: Annotated[str, AfterValidator(_stripped)]
+
+
+def guard_gaps(
+    answer: DetectedGaps, window: Window, *, max_gaps: int
+) -> tuple[tuple[Gap, ...], Counter[str]]:
+    """The gaps of an answer that hold up, in window order, and how many were dropped for what.
+
+    A quote counts as found when it stands in a turn's text, or does so but for white space, case,
+    quotation marks, dashes, words left out for an ellipsis, or punctuation at its ends; the gap gets
+    the words of the window. Reasons of dropped gaps: `unknown_quote`, `empty_query`, `guessing_query`,
+    `repeated_utterance`, `over_limit` (the model's order decides which gaps are kept). Keywords
+    that the window does not hold are left out of their gap and counted as `unknown_keyword`.
+    """
+    said = _Said(window)
+    kept = dict[int, Gap]()
+    dropped = Counter[str]()
+    for detected in answer.gaps:
+        found = _find(detected, window.turns)
+        query = " ".join(detected.evidence_need_query.split())
+        if found is None:
+            dropped["unknown_quote"] += 1
+        elif not any(map(str.isalnum, query)):
+            dropped["empty_query"] += 1
+        elif said.is_guessed(query):
+            dropped["guessing_query"] += 1
+        elif found[0] in kept:
+            dropped["repeated_utterance"] += 1
+        elif len(kept) >= max_gaps:
+            dropped["over_limit"] += 1
+        else:
+            place, quote = found
+            keywords = dict.fromkeys(" ".join(word.split()) for word in detected.keywords)
+            anchors = tuple(word for word in keywords if word and said.holds(word))
+            dropped["unknown_keyword"] += len(keywords) - len(anchors)
+            reason = " ".join(detected.gap_reason.split())
+            kept[place] = Gap(window.turns[place].id, quote, reason, query, anchors)
+    return tuple(kept[place] for place in sorted(kept)), +dropped
+
+
+def _find(detected: DetectedGap, turns: tuple[Turn, ...]) -> tuple[int, str] | None:
+    """The turn that holds a gap's quote, the named one if it does, and the quote as it stands there."""
+    if sum(map(str.isalnum, detected.quote)) < 2:
+        return None
+    named = detected.utterance_index
+    order = [named] if 0 <= named < len(turns) else []
+    order += [place for place in range(len(turns)) if place != named]
+    exact = detected.quote.strip()
+    for place in order:
+        if exact in turns[place].text:
+            return place, exact
+    pattern = _loose(detected.quote)
+    for place in order:
+        # Every character is replaced by one character, so that places in the text stay.
+        if pattern and (match := pattern.search(turns[place].text.translate(_SAME))):
+            return place, turns[place].text[slice(*match.span())]
+    return None
+
+
+def _loose(quote: str) -> re.Pattern[str] | None:
+    """A pattern of whole words for a quote but for white space, case, marks at its ends, an ellipsis."""
+    parts = quote.strip(_NOT_QUOTED).translate(_SAME).split()
+    if not parts:
+        return None
+    body = r"\s+".join(map(re.escape, parts)).replace("…", r"\.\.\.")
+    body = body.replace(r"\.\.\.", ".{1,200}?", 1)  # once: a second one would cost the square
+    return re.compile(rf"(?<![^\W\u3040-\u9fff]){body}(?![^\W\u3040-\u9fff])", re.IGNORECASE)
+
+
+class _Said:
+    """The words of a window's texts and authors, for telling what a query or keyword adds to them."""
+
+    def __init__(self, window: Window) -> None:
+        texts = [turn.text for turn in window.turns]
+        self.text = _plain(" ".join((*texts, *(turn.author.name for turn in window.turns))))
+        self.lexicon = _language(list(words(_plain(" ".join(texts)))))
+        self.stems = {part for word in words(self.text) for part in (word.stem, *_parts(word))}
+        self.prefixes = {stem[:_PREFIX] for stem in self.stems if len(stem) >= _PREFIX}
+        letters = [character for character in self.text if character.isalpha()]
+        self.is_latin = sum(letter < "\u0250" for letter in letters) * 2 > len(letters)
+
+    def holds(self, keyword: str) -> bool:
+        """Whether a keyword stands in the window, or all of its words do in some form."""
+        if _plain(keyword).lower() in self.text.lower():
+            return True
+        said = [word for word in words(_plain(keyword)) if not _is_function(word)]
+        return bool(said) and all(self._knows(word) for word in said)
+
+    def is_guessed(self, query: str) -> bool:
+        """Whether a query brings something of its own.
+
+        A number always does, and so does a capitalised word, except where capitals say nothing: at
+        the start of a sentence, on German nouns, or when the window is in another script (names are
+        transliterated). Of other words it takes two, and only where window and query are in
+        the same language with a list of slot words: elsewhere a query may be a translation.
+        """
+        line = list(words(_plain(query)))
+        lexicon = _language(line)
+        unknown = [word for word in line if not (_is_function(word) or self._knows(word))]
+        if any(character.isdigit() for word in unknown for character in word.text):
+            return True
+        if self.is_latin and lexicon is not GERMAN:
+            starts = {match.end() for match in re.finditer(r"(?:\A|[.!?:]\s)\W*", query)}
+            if any(word.text[0].isupper() and word.start not in starts for word in unknown):
+                return True
+        if lexicon is None or lexicon is not self.lexicon:
+            return False
+        slots = _slots(lexicon)
+        ordinary = {word.stem for word in unknown if not {word.stem, word.stem[:_PREFIX]} & slots}
+        return len(ordinary) >= _GUESSES
+
+    def _knows(self, word: Word) -> bool:
+        if word.stem in self.stems or ((parts := _parts(word)) and all(part in self.stems for part in parts)):
+            return True
+        is_name = word.text[0].isupper() or any(map(str.isdigit, word.text))
+        if word.text[0] > "\u3040":
+            return word.text in self.text
+        return not is_name and word.stem[:_PREFIX] in self.prefixes
+
+
+def _plain(text: str) -> str:
+    return text.translate(_SAME)
+
+
+def _parts(word: Word) -> list[str]:
+    """The stems of the words that a joined word (`elm/parser`) is made of."""
+    if not _JOINER.search(word.text):
+        return []
+    return [part.stem for part in words(_JOINER.sub(" ", word.text))]
+
+
+def _is_function(word: Word) -> bool:
+    return any(lexicon.is_function(word) for lexicon in LEXICONS)
+
+
+def _language(line: Iterable[Word]) -> Lexicon | None:
+    """The lexicon whose function words are most of a text's, if they are frequent enough to tell."""
+    said = [word.lower for word in line]
+    counts = {name: sum(word in name.function for word in said) for name in LEXICONS}
+    best = max(LEXICONS, key=lambda lexicon: counts[lexicon])
+    return best if said and counts[best] >= _KNOWN_LANGUAGE * len(said) else None
+
+
+@cache
+def _slots(lexicon: Lexicon) -> frozenset[str]:
+    """The stems and the first letters of slot words and of words that say nothing."""
+    listed = " ".join((_SLOTS[lexicon], *lexicon.known, *lexicon.empty, *lexicon.persons))
+    stems = {word.stem for word in words(listed)}
+    return frozenset(stems | {stem[:_PREFIX] for stem in stems if len(stem) >= _PREFIX})

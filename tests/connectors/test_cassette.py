@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from building import turn, window
+from chat_server import ChatServer, chat_server
+
+from connectors.cassette import Cassette, Recorder
+from connectors.files import FormatError
+from connectors.openai_llm import OpenAIChat
+from operators.guards import WrittenSummary
+from operators.llm import LLM, Answer, BadAnswer, LLMRefused, Usage
+from operators.prompting import summary_prompt
+
+PROMPT = summary_prompt(window([turn(0, "The ship is late.")]), (), model="tiny", max_tokens=64)
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with chat_server() as running:
+        yield running
+
+
+def ask(llm: LLM, chat: OpenAIChat | None = None) -> Answer[WrittenSummary]:
+    async def work() -> Answer[WrittenSummary]:
+        try:
+            return await llm.ask(PROMPT, WrittenSummary)
+        finally:
+            if chat is not None:
+                await chat.aclose()
+
+    return asyncio.run(work())
+
+
+def test_what_was_recorded_against_a_server_is_replayed_without_it(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "cassette.jsonl"
+    chat = OpenAIChat(server.url)
+    recorded = ask(Recorder(chat, path), chat)
+    cassette = Cassette(path)
+    replayed = ask(cassette)
+    assert (replayed.value, replayed.usage, replayed.raw) == (recorded.value, Usage(100, 10), recorded.raw)
+    assert cassette.models == ["tiny"]
+    assert len(server.requests) == 1
+    assert path.stat().st_mode & 0o077 == 0  # answers are about somebody's chat
+
+
+@pytest.mark.parametrize("behaviour", ["truncated", "not json", "against the schema"])
+def test_an_unusable_answer_is_recorded_as_one(server: ChatServer, tmp_path: Path, behaviour: str) -> None:
+    path = tmp_path / "cassette.jsonl"
+    server.behaviours = [behaviour]
+    chat = OpenAIChat(server.url)
+    with pytest.raises(BadAnswer) as live:
+        ask(Recorder(chat, path), chat)
+    with pytest.raises(BadAnswer) as replayed:
+        ask(Cassette(path))
+    assert (replayed.value.kind, replayed.value.raw) == (live.value.kind, live.value.raw)
+
+
+def test_a_question_that_was_not_recorded_is_refused_without_its_text(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "cassette.jsonl"
+    chat = OpenAIChat(server.url)
+    ask(Recorder(chat, path), chat)
+    with pytest.raises(LLMRefused, match=r"^cassette\.jsonl holds no answer to this summary prompt$"):
+        asyncio.run(Cassette(path).ask(replace(PROMPT, temperature=0.7), WrittenSummary))
+
+
+def test_a_damaged_cassette_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "cassette.jsonl"
+    path.write_text('{"digest": "x"}\n')
+    with pytest.raises(FormatError, match=r"cassette\.jsonl:1: not a recorded answer$"):
+        Cassette(path)
+    with pytest.raises(FormatError, match="cannot be read"):
+        Cassette(tmp_path / "missing.jsonl")

@@ -1,0 +1,109 @@
+"""Two hundred slow calls at once, and a source that waits for a slow server: one worker, real flow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from building import MemoryStore, turn, window
+from bytewax.testing import TestingSink, run_main
+
+from connectors.replay import FilesSource
+from connectors.sinks import CallbackSink
+from flows.summarize import summarize_flow
+from operators.chunks import Chunker
+from operators.engine import Engine
+from operators.gaps import Gap
+from operators.history import Histories
+from operators.memory import MemoryTurn
+from operators.messages import DeadLetter
+from operators.rules import RulesDetector
+from operators.stages import RuleGaps, Written
+from operators.summaries import Summary
+from operators.windows import Window, WindowCutter
+
+
+@dataclass
+class SlowWriting:
+    """A summary stage that takes its time, at most `slots` windows at once."""
+
+    seconds: float
+    slots: asyncio.Semaphore
+    running: int = 0
+    most_running: int = 0
+
+    async def write(self, window: Window, _gaps: Sequence[Gap], _memory: Sequence[MemoryTurn]) -> Written:
+        async with self.slots:
+            self.running += 1
+            self.most_running = max(self.most_running, self.running)
+            await asyncio.sleep(self.seconds)
+            self.running -= 1
+        return Written(window.turns[0].text, "abstractive", "slow")
+
+
+def engine_with(writing: SlowWriting, pending_limit: int = 256) -> Engine:
+    """Every message is a window, and there is no embedding and no memory."""
+    return Engine(
+        namespace="default",
+        histories=Histories(MemoryStore(), None, Chunker()),
+        cutter=WindowCutter(turns=1),
+        gaps=RuleGaps(RulesDetector()),
+        strategy="none",
+        summaries=writing,  # type: ignore[arg-type]
+        pending_limit=pending_limit,
+    )
+
+
+def replay(
+    engine: Engine, path: Path, channels: Sequence[str], watch: Callable[[], None] = lambda: None
+) -> tuple[float, list[bytes]]:
+    """One message for each channel name, through the whole flow; seconds and summaries."""
+    message = {"ts": "2026-03-02T09:00:00Z", "author": "Ana", "text": "We wait."}
+    lines = [json.dumps({**message, "channel": name, "id": f"m{n}"}) for n, name in enumerate(channels)]
+    path.write_text("\n".join(lines))
+    source = FilesSource(
+        [(path, "messages")],
+        speed=None,
+        throttled=lambda: engine.throttled,
+        stopping=engine.stopping.is_set,
+        fail=engine.fail,
+    )
+    bodies, letters = list[bytes](), list[DeadLetter]()
+
+    def write(batch: Sequence[tuple[str, bytes]]) -> None:
+        bodies.extend(body for _, body in batch)
+        watch()
+
+    flow = summarize_flow(engine, source, CallbackSink(write), TestingSink(letters))
+    started = time.perf_counter()
+    run_main(flow)
+    assert letters == []
+    return time.perf_counter() - started, bodies
+
+
+def test_two_hundred_channels_with_calls_of_two_seconds_take_little_more_than_four(tmp_path: Path) -> None:
+    writing = SlowWriting(2.0, asyncio.Semaphore(100))
+    engine = engine_with(writing)
+    RulesDetector().detect(window([turn(0, "Warm the word lists up again.")]))
+    seconds, bodies = replay(engine, tmp_path / "chat.jsonl", [f"c{number}" for number in range(200)])
+    print(f"\n200 channels x 2 s, 100 at once: {seconds:.2f} s")
+    assert len(bodies) == 200
+    assert writing.most_running == 100
+    assert seconds < 4.4
+
+
+def test_the_source_waits_when_the_server_is_slower_than_the_stream(tmp_path: Path) -> None:
+    writing = SlowWriting(0.02, asyncio.Semaphore(4))
+    engine, ahead = engine_with(writing, pending_limit=16), list[int]()
+
+    def watch() -> None:
+        ahead.append(engine.counters["messages"] - engine.counters["summaries"])
+
+    _, bodies = replay(engine, tmp_path / "chat.jsonl", ["a"] * 600, watch)
+    batch = 128
+    assert max(ahead) <= 16 + batch
+    assert [Summary.from_json(body).window.first_seq for body in bodies] == list(range(600))

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import orjson
+import pytest
+from building import turn, window
+from pydantic import BaseModel
+
+from operators.extractive import ExtractiveSummarizer
+from operators.gaps import Gap
+from operators.llm import Answer, BadAnswer, BudgetSpent, LLMError, LLMUnavailable, Prompt, Usage
+from operators.memory import MemoryTurn
+from operators.rules import RulesDetector
+from operators.stages import ExtractiveWriting, ModelGaps, ModelWriting, RuleGaps, Written
+
+T = TypeVar("T", bound=BaseModel)
+
+WINDOW = window(
+    [
+        turn(10, "We decided to replace it on Friday, it costs 640 euros."),
+        turn(11, "Fine, then Ben orders it.", "Cem"),
+    ]
+)
+MEMORY = [MemoryTurn(turn(3, "The pump on quay four leaks.", "Ben"), None, 12, 0, 1, 1.0)]
+GAPS = [Gap("m10", "We decided to replace it on Friday", "", "the pump that is replaced")]
+GAP = {
+    "utterance_index": 1,
+    "quote": "We decided to replace it on Friday",
+    "gap_reason": "what is replaced is not said",
+    "evidence_need_query": "retrieve earlier dialogue about what is replaced on Friday",
+    "keywords": ["replace", "Friday"],
+}
+
+
+@dataclass
+class Model:
+    """Gives the scripted answers in order: a JSON object, or an error."""
+
+    script: list[object]
+    asked: list[Prompt] = field(default_factory=list)
+
+    async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
+        self.asked.append(prompt)
+        answer = self.script.pop(0)
+        if isinstance(answer, LLMError):
+            raise answer
+        return Answer(schema.model_validate(answer), Usage(100, 10), orjson.dumps(answer).decode())
+
+
+EXTRACTIVE = ExtractiveWriting(ExtractiveSummarizer())
+
+
+def write(model: Model, memory: list[MemoryTurn] | None = None, **options: object) -> Written:
+    stage = ModelWriting(model, "tiny", EXTRACTIVE, **options)  # type: ignore[arg-type]
+    return asyncio.run(stage.write(WINDOW, GAPS, MEMORY if memory is None else memory))
+
+
+def test_a_models_gap_names_the_utterance_that_holds_its_quote() -> None:
+    found = asyncio.run(ModelGaps(Model([{"gaps": [GAP]}]), "tiny", None).detect(WINDOW, max_gaps=8))
+    (gap,) = found.gaps
+    assert (gap.utterance, gap.quote) == ("m10", "We decided to replace it on Friday")
+    assert (found.model, found.usage, found.degraded, found.dropped) == ("tiny", Usage(100, 10), None, {})
+
+
+def test_gaps_that_a_guard_drops_are_counted() -> None:
+    strange = {**GAP, "quote": "nobody wrote this sentence"}
+    found = asyncio.run(ModelGaps(Model([{"gaps": [strange, GAP]}]), "tiny", None).detect(WINDOW, max_gaps=8))
+    assert [gap.utterance for gap in found.gaps] == ["m10"]
+    assert found.dropped == {"unknown_quote": 1}
+
+
+@pytest.mark.parametrize(
+    ("error", "degraded"),
+    [
+        (LLMUnavailable("gone", "timeout"), "gaps: timeout"),
+        (BadAnswer("cut", "truncated", Usage(50, 60)), "gaps: truncated"),
+        (BudgetSpent("spent"), "budget"),
+    ],
+)
+def test_without_a_models_gaps_the_rules_find_them_and_it_is_said(error: LLMError, degraded: str) -> None:
+    rules = RuleGaps(RulesDetector())
+    found = asyncio.run(ModelGaps(Model([error]), "tiny", rules).detect(WINDOW, max_gaps=8))
+    assert found.gaps == RulesDetector().detect(WINDOW, max_gaps=8)
+    assert (found.model, found.degraded) == ("rules", degraded)
+    assert found.usage == (Usage(50, 60) if isinstance(error, BadAnswer) else Usage())
+
+
+def test_without_a_fallback_the_failure_is_the_callers() -> None:
+    with pytest.raises(LLMUnavailable):
+        asyncio.run(ModelGaps(Model([LLMUnavailable("gone")]), "tiny", None).detect(WINDOW, max_gaps=8))
+
+
+def test_a_supported_summary_is_taken_as_it_is() -> None:
+    model = Model([{"summary": " The leaking pump on quay four is replaced on Friday for 640 euros. "}])
+    written = write(model)
+    assert written.text == "The leaking pump on quay four is replaced on Friday for 640 euros."
+    assert (written.kind, written.model, written.usage) == ("abstractive", "tiny", Usage(100, 10))
+    assert (written.degraded, written.unsupported) == (None, ())
+    assert {index: entry.turn.id for index, entry in written.evidence.items()} == {0: "m3"}
+    assert "memory begins" in model.asked[0].user
+
+
+def test_an_unsupported_number_is_told_to_the_model_once() -> None:
+    model = Model([{"summary": "The pump costs 900 euros."}, {"summary": "The pump costs 640 euros."}])
+    written = write(model)
+    assert (written.text, written.unsupported) == ("The pump costs 640 euros.", ())
+    assert written.usage == Usage(200, 20)
+    assert "900" in model.asked[1].system
+    assert "900" not in model.asked[0].system
+
+
+def test_a_summary_that_stays_unsupported_is_marked_with_the_spans() -> None:
+    written = write(Model([{"summary": "It costs 900 euros."}, {"summary": "It costs 800 euros."}]))
+    assert (written.kind, written.text) == ("abstractive", "It costs 900 euros.")
+    (span,) = written.unsupported
+    assert "900" in span
+
+
+def test_or_replaced_by_the_extractive_one() -> None:
+    model = Model([{"summary": "It costs 900 euros."}, {"summary": "It costs 800 euros."}])
+    written = write(model, replace_unsupported=True)
+    assert (written.kind, written.degraded) == ("extractive", "summary: unsupported")
+    assert written.usage == Usage(200, 20)
+    assert "640 euros" in written.text
+
+
+def test_a_failing_second_try_keeps_the_marked_first_summary() -> None:
+    written = write(Model([{"summary": "It costs 900 euros."}, LLMUnavailable("gone")]))
+    assert (written.text, len(written.unsupported)) == ("It costs 900 euros.", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "degraded"),
+    [(LLMUnavailable("gone", "server"), "summary: server"), (BudgetSpent("spent"), "budget")],
+)
+def test_without_a_models_summary_the_extractive_one_says_why(error: LLMError, degraded: str) -> None:
+    written = write(Model([error]))
+    digest = ExtractiveSummarizer().summarize(WINDOW.turns, GAPS, MEMORY)
+    assert (written.text, written.kind, written.degraded) == (digest.text, "extractive", degraded)
+
+
+def test_or_the_failure_is_the_callers() -> None:
+    with pytest.raises(LLMUnavailable):
+        write(Model([LLMUnavailable("gone")]), fail=True)
