@@ -1,9 +1,10 @@
 """Guards on a model's gaps: what it may send, and what of it is kept.
 
-The models (docstrings too) are the JSON schemas given to the language model and the checks on its answer. Every
-field is required and none may be added, as OpenAI's strict mode and the grammars of llama.cpp and
-vLLM want it. Lists have a `maxItems`, which stops a model that loops; texts have no `maxLength`, which
-a grammar would enforce by cutting a sentence in half. No answer is thrown away for its length.
+The models are the JSON schemas given to the language model (docstrings too) and the checks on its
+answer. Every field is required and none may be added, as OpenAI's strict mode and the grammars of
+llama.cpp and vLLM want it. Lists have a `maxItems`, which stops a model that loops; texts have no
+`maxLength`, which a grammar would enforce by cutting a sentence in half. No answer is thrown away for
+its length.
 
 A quote must stand in the window, and where it stands tells the utterance: models name wrong indexes.
 A query must not guess the answer: it may use the window's words and words for kinds of missing
