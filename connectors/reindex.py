@@ -17,17 +17,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from connectors.lancedb_store import (
-    _SCHEMAS,
-    Fingerprint,
-    LanceStore,
+from connectors.lancedb_store import Fingerprint, LanceStore
+from connectors.lancedb_tables import (
+    SCHEMAS,
     StoreError,
-    _first_line,
-    _where,
     add_vectors,
+    first_line,
     occupy,
     vector_positions,
     vectors_schema,
+    where,
 )
 from operators.dense import Embedder, Vectors
 from operators.history import RecordedWindow
@@ -79,7 +78,7 @@ def reindex(
         except (OSError, ValueError, RuntimeError) as err:
             if isinstance(err, StoreError):
                 raise
-            raise StoreError(f"store {path} cannot be read: {_first_line(err)}") from err
+            raise StoreError(f"store {path} cannot be read: {first_line(err)}") from err
         done = 0
         for key in keys:
             windows = list(store.load(key))
@@ -89,7 +88,7 @@ def reindex(
             for start in range(kept, len(windows), _GROUP):
                 done = vectors.make(windows[start : start + _GROUP], done, total, progress)
         if recorded != wanted:
-            row = pa.Table.from_pylist([{"fingerprint": json.dumps(asdict(wanted))}], _SCHEMAS["meta"])
+            row = pa.Table.from_pylist([{"fingerprint": json.dumps(asdict(wanted))}], SCHEMAS["meta"])
             database.open_table("meta").add(row, mode="overwrite")
         if drop:
             for folder in sorted([*path.glob("chunk_vectors_*.lance"), *path.glob("turn_vectors_*.lance")]):
@@ -118,7 +117,7 @@ class _NewVectors:
         )
         first_seq = windows[kept - 1].window.ref.last_seq + 1 if kept else 0
         for table, first in ((self._chunks, kept << 32), (self._turns, first_seq)):
-            beyond = f"{_where(key)} AND position >= {first}"
+            beyond = f"{where(key)} AND position >= {first}"
             if table.count_rows(beyond):
                 table.delete(beyond)
         return kept
@@ -153,7 +152,7 @@ class _NewVectors:
         add_vectors(self._turns, key, flat, np.concatenate(turns[: len(made)]))
 
     def _positions(self, table: Any, key: ChannelKey) -> NDArray[np.int64]:
-        rows = table.search().where(_where(key)).select(["position"]).limit(None).to_arrow()
+        rows = table.search().where(where(key)).select(["position"]).limit(None).to_arrow()
         return np.sort(rows["position"].to_numpy())
 
 

@@ -51,7 +51,7 @@ def open_engine(
         chunker = Chunker(settings.chunk_tokens, settings.chunk_overlap)
         try:
             gaps, summaries = make_stages(
-                settings, detector, store, recorded=detected is not None, processes=processes
+                settings, detector, store.answers, recorded=detected is not None, processes=processes
             )
             yield Engine(
                 namespace=settings.namespace,

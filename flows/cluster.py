@@ -49,7 +49,7 @@ def run_cluster(
         StoreError: another engine uses the store.
         ClusterError: a worker failed.
     """
-    from connectors.lancedb_store import occupy
+    from connectors.lancedb_tables import occupy
 
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(TemporaryDirectory(prefix="backscroll-")))

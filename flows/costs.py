@@ -8,7 +8,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from connectors.lancedb_store import StoreError, paid_tokens
+from connectors.lancedb_answers import paid_tokens
+from connectors.lancedb_tables import StoreError
 
 __all__ = ["print_costs"]
 

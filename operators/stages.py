@@ -100,14 +100,14 @@ class ModelGaps:
             LLMError: no answer could be had, and there is no fallback.
         """
         try:
-            prompt = gaps_prompt(window, model=self.model, max_gaps=max_gaps)
+            prompt = await on_executor(lambda: gaps_prompt(window, model=self.model, max_gaps=max_gaps))
             answer = await self.llm.ask(prompt, DetectedGaps)
         except LLMError as err:
             if self.fallback is None:
                 raise
             found = await self.fallback.detect(window, max_gaps=max_gaps)
             return Detection(found.gaps, found.model, _cost(err), _reason("gaps", err))
-        gaps, dropped = guard_gaps(answer.value, window, max_gaps=max_gaps)
+        gaps, dropped = await on_executor(lambda: guard_gaps(answer.value, window, max_gaps=max_gaps))
         return Detection(gaps, self.model, answer.usage, None, Counter(dropped))
 
 
@@ -154,7 +154,7 @@ class ModelWriting:
         """
         try:
             text, usage = await self._ask(window, memory)
-            unsupported = unsupported_spans(text, window.turns, memory)
+            unsupported = await _unsupported(text, window, memory)
             if unsupported:
                 text, unsupported, usage = await self._again(window, memory, text, unsupported, usage)
         except LLMError as err:
@@ -169,13 +169,15 @@ class ModelWriting:
     async def _ask(
         self, window: Window, memory: Sequence[MemoryTurn], unsupported: Sequence[str] = ()
     ) -> tuple[str, Usage]:
-        prompt = summary_prompt(
-            window,
-            memory,
-            model=self.model,
-            max_tokens=self.max_tokens,
-            temperature=self.temperature,
-            unsupported=unsupported,
+        prompt = await on_executor(
+            lambda: summary_prompt(
+                window,
+                memory,
+                model=self.model,
+                max_tokens=self.max_tokens,
+                temperature=self.temperature,
+                unsupported=unsupported,
+            )
         )
         answer = await self.llm.ask(prompt, WrittenSummary)
         return answer.value.summary.strip(), answer.usage
@@ -193,7 +195,7 @@ class ModelWriting:
             second, cost = await self._ask(window, memory, unsupported)
         except LLMError as err:
             return text, unsupported, usage + _cost(err)
-        still = unsupported_spans(second, window.turns, memory)
+        still = await _unsupported(second, window, memory)
         if len(still) < len(unsupported):
             text, unsupported = second, still
         return text, unsupported, usage + cost
@@ -208,6 +210,10 @@ class ModelWriting:
     ) -> Written:
         digest = await self.extractive.write(window, gaps, memory)
         return Written(digest.text, digest.kind, digest.model, digest.evidence, usage, reason)
+
+
+async def _unsupported(text: str, window: Window, memory: Sequence[MemoryTurn]) -> tuple[str, ...]:
+    return await on_executor(lambda: unsupported_spans(text, window.turns, memory))
 
 
 def _reason(stage: str, err: LLMError) -> str:

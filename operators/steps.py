@@ -10,20 +10,20 @@ from typing import TypeGuard, TypeVar
 
 import bytewax.operators as op
 from bytewax.dataflow import Stream
-from bytewax.operators import KeyedStream, StatefulBatchLogic
+from bytewax.operators import KeyedStream
 
-from operators.admission import Admission, AdmissionState, Admitted
+from operators.admission import Admitted
 from operators.calls import ConcurrentCalls, on_executor
 from operators.engine import Engine
-from operators.gaps import Gap
-from operators.history import HistoryError
+from operators.keyed_state import AdmissionLogic, Arrival, CuttingLogic, reject
 from operators.llm import LLMError
 from operators.memory import STRATEGIES, MemoryRequest, MemoryTurn
-from operators.messages import ChannelKey, DeadLetter, Message, MessageError, Received, Turn, parse_message
+from operators.messages import DeadLetter, MessageError, Received, Turn, parse_message
 from operators.metrics import DEAD_LETTERS, DEGRADED, DROPPED_GAPS, MESSAGES, SUMMARIES, stage
-from operators.stages import Detection, Written
-from operators.summaries import GapEntry, MemoryEntry, Summary, WindowEntry, summary_id
-from operators.windows import Cutting, Window
+from operators.recording import summary_record
+from operators.stages import Detection
+from operators.summaries import Summary, summary_id
+from operators.windows import Window
 
 __all__ = ["admit", "build_memory", "cut_windows", "detect_gaps", "record_history", "settle", "summarize"]
 
@@ -31,14 +31,6 @@ _NO_GAPS = Detection((), "none")
 
 X = TypeVar("X")
 Y = TypeVar("Y")
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A valid message and how it was received, in case its channel refuses it."""
-
-    message: Message
-    received: Received
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +63,7 @@ def admit(
     parsed = op.map(f"{step_id}_parse", messages, partial(_parse, engine))
     valid = op.branch(f"{step_id}_valid", parsed, _is_arrival)
     keyed = op.key_on(f"{step_id}_key", valid.trues, lambda item: str(item.message.key))
-    admitted = op.stateful_batch(f"{step_id}_admit", keyed, partial(_AdmissionLogic, engine))
+    admitted = op.stateful_batch(f"{step_id}_admit", keyed, partial(AdmissionLogic, engine))
     turns = op.filter_map_value(f"{step_id}_turns", admitted, _only(Admitted))
     refused = op.filter_map_value(f"{step_id}_refused", admitted, _only(DeadLetter))
     letters = op.map(f"{step_id}_letters", refused, lambda item: item[1])
@@ -80,7 +72,7 @@ def admit(
 
 def cut_windows(step_id: str, turns: KeyedStream[Admitted], engine: Engine) -> KeyedStream[Window]:
     """Closed windows; at the end of the input also the open one, provisionally."""
-    return op.stateful_batch(step_id, turns, partial(_CuttingLogic, engine))
+    return op.stateful_batch(step_id, turns, partial(CuttingLogic, engine))
 
 
 def record_history(step_id: str, windows: KeyedStream[Window], engine: Engine) -> KeyedStream[Window]:
@@ -168,7 +160,20 @@ def summarize(
                 written = await engine.summaries.write(whole, gapped.detection.gaps, item.memory)
         except LLMError as err:
             return _give_up(engine, gapped.window, f"summary: {err}")
-        summary = _record(engine, whole, item, written, _elapsed_ms(started))
+        embedder = engine.histories.embedder
+        summary = summary_record(
+            whole,
+            gapped.detection,
+            item.memory,
+            written,
+            strategy=engine.strategy,
+            embedding=embedder.name if embedder else "none",
+            timings_ms={
+                "gaps": gapped.gaps_ms,
+                "memory": item.memory_ms,
+                "summary": _elapsed_ms(started),
+            },
+        )
         body = summary.to_json()
         if whole.ref.final:
             await on_executor(lambda: engine.histories.put_summary(whole.ref.key, summary.summary_id, body))
@@ -221,13 +226,7 @@ def _parse(engine: Engine, received: Received) -> Arrival | DeadLetter:
             raise received.value
         return Arrival(parse_message(received.value, namespace=engine.namespace), received)
     except MessageError as err:
-        return _reject(engine, received, err)
-
-
-def _reject(engine: Engine, received: Received, err: MessageError) -> DeadLetter:
-    engine.counters["dead_letters"] += 1
-    DEAD_LETTERS.inc()
-    return DeadLetter(received.origin, str(err), received.raw)
+        return reject(engine, received, err)
 
 
 def _turns(engine: Engine, window: Window) -> Sequence[Turn]:
@@ -240,39 +239,6 @@ def _give_up(engine: Engine, window: Window, reason: str) -> DeadLetter:
     return DeadLetter((("window", summary_id(window.ref, engine.strategy)),), reason, b"")
 
 
-def _record(engine: Engine, window: Window, item: Recalled, written: Written, summary_ms: float) -> Summary:
-    detection, ref = item.gapped.detection, window.ref
-    usage = detection.usage + written.usage
-    embedder = engine.histories.embedder
-    reasons = dict.fromkeys(reason for reason in (detection.degraded, written.degraded) if reason)
-    return Summary(
-        summary_id=summary_id(ref, engine.strategy),
-        revision=ref.revision,
-        final=ref.final,
-        namespace=ref.key.namespace,
-        channel=ref.key.channel,
-        kind=written.kind,
-        strategy=engine.strategy,
-        window=_window_entry(window),
-        summary=written.text,
-        gaps=[_gap_entry(gap, written.evidence.get(index)) for index, gap in enumerate(detection.gaps)],
-        memory=[_memory_entry(entry) for entry in item.memory],
-        tokens={
-            "memory": sum(entry.tokens for entry in item.memory),
-            "prompt": usage.prompt,
-            "completion": usage.completion,
-        },
-        timings_ms={"gaps": item.gapped.gaps_ms, "memory": item.memory_ms, "summary": summary_ms},
-        models={
-            "gaps": detection.model,
-            "summary": written.model,
-            "embedding": embedder.name if embedder else "none",
-        },
-        degraded="; ".join(reasons) or None,
-        unsupported=list(written.unsupported),
-    )
-
-
 def _count(engine: Engine, summary: Summary) -> None:
     engine.counters["summaries"] += 1
     engine.counters.update({f"{name}_tokens": summary.tokens[name] for name in ("prompt", "completion")})
@@ -282,122 +248,5 @@ def _count(engine: Engine, summary: Summary) -> None:
         DEGRADED.labels(summary.degraded).inc()
 
 
-def _window_entry(window: Window) -> WindowEntry:
-    return WindowEntry(
-        index=window.ref.index,
-        first_seq=window.ref.first_seq,
-        last_seq=window.ref.last_seq,
-        turns=[turn.id for turn in window.turns],
-        start=window.start,
-        end=window.end,
-        tokens=window.tokens,
-    )
-
-
-def _gap_entry(gap: Gap, evidence: MemoryTurn | None) -> GapEntry:
-    return GapEntry(
-        utterance=gap.utterance,
-        quote=gap.quote,
-        reason=gap.reason,
-        query=gap.query,
-        keywords=list(gap.keywords),
-        evidence=[] if evidence is None else [evidence.turn.id],
-    )
-
-
-def _memory_entry(entry: MemoryTurn) -> MemoryEntry:
-    turn = entry.turn
-    return MemoryEntry(
-        id=turn.id,
-        seq=turn.seq,
-        author=turn.author.name,
-        ts=turn.ts,
-        text=entry.text,
-        span=entry.span,
-        tokens=entry.tokens,
-        gap=entry.gap,
-        rank=entry.rank,
-        score=entry.score,
-        permalink=turn.permalink,
-    )
-
-
 def _elapsed_ms(started: float) -> float:
     return round((time.perf_counter() - started) * 1000, 1)
-
-
-class _AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, AdmissionState | None]):
-    """One channel's admission: its state is cursors and the ids that no recorded window holds."""
-
-    def __init__(self, engine: Engine, resume: AdmissionState | None) -> None:
-        self._engine = engine
-        self._resumed = resume
-        self._admission = None if resume is None else Admission(resume)
-        self._key: ChannelKey | None = None
-
-    def on_batch(self, values: list[Arrival]) -> tuple[list[Admitted | DeadLetter], bool]:
-        out: list[Admitted | DeadLetter] = []
-        for arrival in values:
-            message = arrival.message
-            self._key = message.key
-            try:
-                recorded = self._engine.histories[message.key]
-            except HistoryError as err:
-                self._engine.fail(err)
-                break
-            if self._admission is None:
-                self._admission = Admission.begin(recorded)
-            if message.op == "flush":
-                out.append(Admitted(message.key, None))
-                continue
-            try:
-                turn = self._admission.admit(message, recorded)
-            except MessageError as err:
-                out.append(_reject(self._engine, arrival.received, err))
-                continue
-            if turn is None:
-                self._engine.counters["duplicates"] += 1
-            else:
-                self._engine.counters["turns"] += 1
-                out.append(Admitted(message.key, turn))
-        return out, self.RETAIN
-
-    def snapshot(self) -> AdmissionState | None:
-        if self._admission is None or self._key is None:
-            return self._resumed  # nothing came for the channel since
-        return self._admission.snapshot(self._engine.histories[self._key].recorded_until)
-
-
-class _CuttingLogic(StatefulBatchLogic[Admitted, Window, Cutting | None]):
-    """One channel's cut: its state is the open window's turns."""
-
-    def __init__(self, engine: Engine, resume: Cutting | None) -> None:
-        self._engine = engine
-        self._cutting = resume
-
-    def on_batch(self, values: list[Admitted]) -> tuple[list[Window], bool]:
-        out: list[Window] = []
-        for admitted in values:
-            recorded = self._engine.histories[admitted.key]
-            cutting = self._cutting or Cutting(self._engine.cutter, admitted.key, len(recorded.windows))
-            if admitted.turn is None:
-                self._cutting, closed = cutting.flush()
-            else:
-                self._cutting, closed = cutting.push(admitted.turn, recorded)
-            out += closed
-        self._engine.counters["windows"] += len(out)
-        self._engine.pending.add(len(out))
-        return out, self.RETAIN
-
-    def on_eof(self) -> tuple[list[Window], bool]:
-        if self._engine.stopping.is_set() or self._cutting is None:
-            return [], self.RETAIN
-        window = self._cutting.provisional()
-        if window is None:
-            return [], self.RETAIN
-        self._engine.counters["provisional"] += 1
-        self._engine.pending.add(1)
-        return [window], self.RETAIN
-
-    def snapshot(self) -> Cutting | None:
-        return self._cutting

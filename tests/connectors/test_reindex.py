@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from building import HashingEmbedder, turn
 
-from connectors.lancedb_store import Fingerprint, LanceStore, StoreError
+from connectors.lancedb_store import Fingerprint, LanceStore
+from connectors.lancedb_tables import StoreError
 from connectors.reindex import reindex
 from operators.chunks import Chunker
 from operators.dense import Vectors

@@ -1,0 +1,194 @@
+"""The tables of a LanceDB store, their rows, and how a channel's rows are named in a query."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from operators.chunks import Chunk
+from operators.dense import Vectors
+from operators.history import HistoryError, RecordedWindow
+from operators.messages import Author, ChannelKey, Turn
+
+__all__ = [
+    "SCHEMAS",
+    "StoreError",
+    "add_vectors",
+    "first_line",
+    "literal",
+    "occupy",
+    "place",
+    "to_chunk",
+    "to_turn",
+    "turn_row",
+    "vector_positions",
+    "vectors_schema",
+    "where",
+]
+
+PLACE = [pa.field("namespace", pa.string(), False), pa.field("channel", pa.string(), False)]
+TIME = pa.timestamp("us", tz="UTC")
+SCHEMAS = {
+    "turns": pa.schema(
+        [
+            *PLACE,
+            pa.field("seq", pa.int64(), False),
+            pa.field("id", pa.string(), False),
+            pa.field("ts", TIME, False),
+            pa.field("author_id", pa.string(), False),
+            pa.field("author_name", pa.string(), False),
+            pa.field("author_bot", pa.bool_(), False),
+            pa.field("text", pa.string(), False),
+            pa.field("tokens", pa.int32(), False),
+            pa.field("digest", pa.int64(), False),
+            pa.field("thread", pa.string()),
+            pa.field("reply_to", pa.string()),
+            pa.field("permalink", pa.string()),
+            pa.field("late", pa.bool_(), False),
+        ]
+    ),
+    "chunks": pa.schema(
+        [
+            *PLACE,
+            pa.field("window", pa.int64(), False),
+            pa.field("start", pa.int32(), False),
+            pa.field("end", pa.int32(), False),
+            pa.field("first_seq", pa.int64(), False),
+            pa.field("last_seq", pa.int64(), False),
+            pa.field("text", pa.string(), False),
+        ]
+    ),
+    "windows": pa.schema(
+        [
+            *PLACE,
+            pa.field("window", pa.int64(), False),
+            pa.field("first_seq", pa.int64(), False),
+            pa.field("last_seq", pa.int64(), False),
+            pa.field("revision", pa.int64(), False),
+            pa.field("tokens", pa.int64(), False),
+            pa.field("start", TIME, False),
+            pa.field("end", TIME, False),
+        ]
+    ),
+    "summaries": pa.schema(
+        [*PLACE, pa.field("summary_id", pa.string(), False), pa.field("body", pa.binary(), False)]
+    ),
+    "answers": pa.schema(
+        [
+            *PLACE,
+            pa.field("first_seq", pa.int64(), False),
+            pa.field("last_seq", pa.int64(), False),
+            pa.field("stage", pa.string(), False),
+            pa.field("digest", pa.string(), False),
+            pa.field("model", pa.string(), False),
+            pa.field("day", pa.date32(), False),
+            pa.field("prompt_tokens", pa.int64(), False),
+            pa.field("completion_tokens", pa.int64(), False),
+            pa.field("raw", pa.string(), False),
+        ]
+    ),
+    "meta": pa.schema([pa.field("fingerprint", pa.string(), False)]),
+}
+
+
+class StoreError(HistoryError):
+    """The store cannot be used; the text says which, why and what would help."""
+
+
+def vectors_schema(dimensions: int) -> pa.Schema:
+    """Columns of a table of chunk or turn vectors; there is one of each for every embedder."""
+    vector = pa.field("vector", pa.list_(pa.float32(), dimensions), False)
+    return pa.schema([*PLACE, pa.field("position", pa.int64(), False), vector])
+
+
+def vector_positions(recorded: RecordedWindow) -> tuple[list[int], list[int]]:
+    """Positions of a window's chunk and turn vectors; they sort in the order of chunks and turns."""
+    chunks = [(recorded.window.ref.index << 32) + chunk.start for chunk in recorded.chunks]
+    return chunks, [turn.seq for turn in recorded.window.turns]
+
+
+def add_vectors(table: Any, key: ChannelKey, positions: Sequence[int], vectors: Vectors) -> None:
+    """Append vectors to a table of `vectors_schema`, in one commit."""
+    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+    columns = {
+        "namespace": [key.namespace] * len(positions),
+        "channel": [key.channel] * len(positions),
+        "position": positions,
+        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+    }
+    table.add(pa.table(columns, schema=table.schema))
+
+
+def occupy(path: Path) -> IO[str]:
+    """Hold the directory, made if need be, until the file is closed or the process ends.
+
+    Raises:
+        StoreError: another engine holds it, or it cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (path / "engine.lock").open("w")
+    except OSError as err:
+        raise StoreError(f"store {path} cannot be opened: {err.strerror or err}") from err
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as err:
+        lock.close()
+        raise StoreError(f"store {path} is in use by another backscroll process: wait for it") from err
+    return lock
+
+
+def place(key: ChannelKey) -> dict[str, str]:
+    """The columns that name a channel."""
+    return {"namespace": key.namespace, "channel": key.channel}
+
+
+def where(key: ChannelKey) -> str:
+    """The condition that selects a channel."""
+    return f"namespace = {literal(key.namespace)} AND channel = {literal(key.channel)}"
+
+
+def literal(text: str) -> str:
+    """A text as a literal of the query language."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def first_line(err: Exception) -> str:
+    """The first line of an error, which is what a person wants of it."""
+    return str(err).splitlines()[0] if str(err) else type(err).__name__
+
+
+def turn_row(turn: Turn) -> dict[str, Any]:
+    """A turn as a row of `turns`, without its channel."""
+    return {
+        "seq": turn.seq,
+        "id": turn.id,
+        "ts": turn.ts,
+        "author_id": turn.author.id,
+        "author_name": turn.author.name,
+        "author_bot": turn.author.bot,
+        "text": turn.text,
+        "tokens": turn.tokens,
+        "digest": turn.digest,
+        "thread": turn.thread,
+        "reply_to": turn.reply_to,
+        "permalink": turn.permalink,
+        "late": turn.late,
+    }
+
+
+def to_turn(row: Mapping[str, Any]) -> Turn:
+    """A row of `turns` as a turn."""
+    author = Author(row["author_id"], row["author_name"], row["author_bot"])
+    names = ("seq", "id", "ts", "text", "tokens", "digest", "thread", "reply_to", "permalink", "late")
+    return Turn(author=author, **{name: row[name] for name in names})
+
+
+def to_chunk(row: Mapping[str, Any]) -> Chunk:
+    """A row of `chunks` as a chunk."""
+    return Chunk(row["start"], row["end"], row["first_seq"], row["last_seq"], row["text"])
