@@ -38,6 +38,7 @@ class LanceAnswers:
         row = {
             "first_seq": paid.first_seq,
             "last_seq": paid.last_seq,
+            "recalled": paid.recalled,
             "stage": paid.stage,
             "digest": paid.digest,
             "model": paid.model,
@@ -47,6 +48,11 @@ class LanceAnswers:
             "raw": paid.raw,
         }
         self._table.add(pa.Table.from_pylist([{**place(paid.key), **row}], schema=SCHEMAS["answers"]))
+
+    def erase(self, key: ChannelKey, seq: int) -> None:
+        """Forget every answer that rests on a turn of the window or of the memory."""
+        about = f"first_seq <= {int(seq)} AND last_seq >= {int(seq)}"
+        self._table.delete(f"{where(key)} AND (({about}) OR array_has(recalled, {int(seq)}))")
 
     def spent(self, day: date) -> Mapping[ChannelKey, int]:
         """Tokens paid for on a day (UTC), by channel."""

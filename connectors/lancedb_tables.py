@@ -83,6 +83,7 @@ SCHEMAS = {
             *PLACE,
             pa.field("first_seq", pa.int64(), False),
             pa.field("last_seq", pa.int64(), False),
+            pa.field("recalled", pa.list_(pa.int64()), False),
             pa.field("stage", pa.string(), False),
             pa.field("digest", pa.string(), False),
             pa.field("model", pa.string(), False),

@@ -100,7 +100,8 @@ class Prompt:
     """What a model is asked about one window: `stage` is `gaps` or `summary`.
 
     `model` is the model's name, `version` the prompt file's; both are part of the digest, so a new
-    prompt or model never meets an old answer.
+    prompt or model never meets an old answer. `subject` is the window and `recalled` the earlier
+    turns whose text is in the prompt: an answer rests on both.
     """
 
     stage: str
@@ -111,6 +112,7 @@ class Prompt:
     subject: WindowRef
     max_tokens: int
     temperature: float = 0.0
+    recalled: tuple[int, ...] = ()
 
     def digest(self, schema: type[BaseModel]) -> str:
         """Identifies the question and everything that shapes the answer, 32 hex digits."""

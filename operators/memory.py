@@ -17,12 +17,12 @@ from operators.bm25 import top_k
 from operators.chunks import token_span
 from operators.dense import Embedder
 from operators.gaps import Gap
-from operators.history import AsOf
+from operators.history import AsOf, ChannelHistory
 from operators.messages import Turn
 from operators.retrieval import reciprocal_rank_fusion
 from operators.windows import WindowRef
 
-__all__ = ["STRATEGIES", "MemoryRequest", "MemoryStrategy", "MemoryTurn", "Retrieval"]
+__all__ = ["STRATEGIES", "MemoryRef", "MemoryRequest", "MemoryStrategy", "MemoryTurn", "Retrieval"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,28 @@ class MemoryTurn:
     def text(self) -> str:
         """The verbatim text in memory."""
         return self.turn.text if self.span is None else self.turn.text[slice(*self.span)]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRef:
+    """A turn in memory by its place, for what is in flight: the text stays in the history."""
+
+    seq: int
+    span: tuple[int, int] | None
+    tokens: int
+    gap: int | None
+    rank: int
+    score: float
+
+    @classmethod
+    def of(cls, entry: MemoryTurn) -> MemoryRef:
+        """The reference to a turn in memory."""
+        return cls(entry.turn.seq, entry.span, entry.tokens, entry.gap, entry.rank, entry.score)
+
+    def read(self, history: ChannelHistory) -> MemoryTurn:
+        """The turn in memory, with its text from the history."""
+        (turn,) = history.turns(self.seq, self.seq)
+        return MemoryTurn(turn, self.span, self.tokens, self.gap, self.rank, self.score)
 
 
 MemoryStrategy = Callable[[MemoryRequest], tuple[MemoryTurn, ...]]

@@ -22,11 +22,15 @@ T = TypeVar("T", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class PaidAnswer:
-    """A model's raw answer about turns `first_seq` to `last_seq`; `raw` is empty if it was unusable."""
+    """A model's raw answer about turns `first_seq` to `last_seq`; `raw` is empty if it was unusable.
+
+    `recalled` are the earlier turns that the question quoted.
+    """
 
     key: ChannelKey
     first_seq: int
     last_seq: int
+    recalled: tuple[int, ...]
     stage: str
     digest: str
     model: str
@@ -44,6 +48,10 @@ class AnswerStore(Protocol):
 
     def put_answer(self, paid: PaidAnswer) -> None:
         """Keep an answer and what it cost."""
+        ...
+
+    def erase(self, key: ChannelKey, seq: int) -> None:
+        """Forget every answer that rests on a turn."""
         ...
 
     def spent(self, day: date) -> Mapping[ChannelKey, int]:
@@ -133,6 +141,7 @@ class PaidAnswers:
             ref.key,
             ref.first_seq,
             ref.last_seq,
+            prompt.recalled,
             prompt.stage,
             digest,
             prompt.model,

@@ -99,6 +99,7 @@ def summary_prompt(
         subject=window.ref,
         max_tokens=2 * max_tokens + 64,  # room for the JSON around it; a cut answer is a failure
         temperature=temperature,
+        recalled=tuple(entry.turn.seq for entry in memory),
     )
 
 

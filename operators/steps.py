@@ -17,7 +17,7 @@ from operators.calls import ConcurrentCalls, on_executor
 from operators.engine import Engine
 from operators.keyed_state import AdmissionLogic, Arrival, CuttingLogic, reject
 from operators.llm import LLMError
-from operators.memory import STRATEGIES, MemoryRequest, MemoryTurn
+from operators.memory import STRATEGIES, MemoryRef, MemoryRequest
 from operators.messages import DeadLetter, MessageError, Received, Turn, parse_message
 from operators.metrics import DEAD_LETTERS, DEGRADED, DROPPED_GAPS, MESSAGES, SUMMARIES, stage
 from operators.recording import summary_record
@@ -49,10 +49,10 @@ class Gapped:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A gapped window with its memory."""
+    """A gapped window with references to its memory."""
 
     gapped: Gapped
-    memory: tuple[MemoryTurn, ...]
+    memory: tuple[MemoryRef, ...]
     memory_ms: float
 
 
@@ -129,7 +129,7 @@ def build_memory(step_id: str, gapped: KeyedStream[Gapped], engine: Engine) -> K
             retrieval=engine.retrieval,
         )
         memory = STRATEGIES[engine.strategy](request)
-        return Recalled(item, memory, _elapsed_ms(started))
+        return Recalled(item, tuple(map(MemoryRef.of, memory)), _elapsed_ms(started))
 
     async def call(item: Gapped) -> Recalled:
         if item.emitted is not None or item.failure is not None:
@@ -155,16 +155,18 @@ def summarize(
             return _give_up(engine, gapped.window, gapped.failure)
         started = time.perf_counter()
         whole = Window(gapped.window.ref, tuple(_turns(engine, gapped.window)))
+        history = engine.histories[whole.ref.key]
+        memory = [reference.read(history) for reference in item.memory]
         try:
             with stage("summary"):
-                written = await engine.summaries.write(whole, gapped.detection.gaps, item.memory)
+                written = await engine.summaries.write(whole, gapped.detection.gaps, memory)
         except LLMError as err:
             return _give_up(engine, gapped.window, f"summary: {err}")
         embedder = engine.histories.embedder
         summary = summary_record(
             whole,
             gapped.detection,
-            item.memory,
+            memory,
             written,
             strategy=engine.strategy,
             embedding=embedder.name if embedder else "none",

@@ -36,6 +36,9 @@ class Store:
     def put_answer(self, paid: PaidAnswer) -> None:
         self.kept.append(paid)
 
+    def erase(self, key: ChannelKey, seq: int) -> None:
+        raise NotImplementedError
+
     def spent(self, day: date) -> Mapping[ChannelKey, int]:
         return self.before if day == DAY else {}
 
