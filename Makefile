@@ -12,7 +12,8 @@ demo: $(INSTALLED)
 	$(BIN)/backscroll replay samples/harbor.jsonl --as cards
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -q -m timing
+	$(BIN)/python -m pytest -q -m "not timing" -n 2 --dist loadfile
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

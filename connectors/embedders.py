@@ -7,6 +7,7 @@ hub id or a folder.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 from collections.abc import Sequence
@@ -46,6 +47,8 @@ class SentenceTransformersEmbedder:
         # Torch's threads spin while they wait; beside any other work that costs a factor of four.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from sentence_transformers import SentenceTransformer
+
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # our own line says what failed
 
         try:
             self._model = SentenceTransformer(folder, device="cpu")

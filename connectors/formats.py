@@ -67,7 +67,7 @@ def check_file(path: StrPath, format: str = "auto") -> str:
         raise FormatError(f"{file_name(path)}: is a directory: name a file in it")
     if not stat.S_ISREG(mode):
         if format == "auto":
-            raise FormatError(f"{file_name(path)}: is not a regular file: name its format")
+            raise FormatError(f"{file_name(path)}: is not a regular file: name its format, --format messages")
         return format
     if format == "auto":
         return detect_format(path)

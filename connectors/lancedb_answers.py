@@ -93,7 +93,7 @@ def paid_tokens(path: Path) -> list[PaidTokens]:
     except (OSError, ValueError, RuntimeError) as err:
         if isinstance(err, StoreError):
             raise
-        raise StoreError(f"store {path} cannot be read: {first_line(err)}") from err
+        raise StoreError(f"{path} holds no Backscroll history: {first_line(err)}") from err
     sums = [(name, "sum") for name in tokens]
     grouped = rows.group_by(names).aggregate([([], "count_all"), *sums]).to_pylist()
     return sorted(

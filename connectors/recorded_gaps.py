@@ -19,6 +19,12 @@ from operators.windows import Window
 __all__ = ["RecordedDetector"]
 
 
+_LAYOUT = (
+    'a line is {"dialogue", "window", "gaps": [{"utterance_index", "quote", "gap_reason", '
+    '"evidence_need_query", "keywords"}]}'
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _RecordedGap:
     utterance_index: int
@@ -51,8 +57,7 @@ class RecordedDetector:
                     row = orjson.loads(line)
                     gaps[str(row["dialogue"]), int(row["window"])] = tuple(map(_gap, row["gaps"]))
                 except (ValueError, KeyError, TypeError) as err:
-                    reason = f"{err} is missing" if isinstance(err, KeyError) else err
-                    msg = f"{file_name(path)}:{number}: not a line of recorded gaps: {reason}"
+                    msg = f"{file_name(path)}:{number}: not a line of recorded gaps: {_LAYOUT}"
                     raise FormatError(msg) from err
         return cls(gaps)
 

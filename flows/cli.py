@@ -41,7 +41,9 @@ _config = click.option(
 _common = _options(
     click.argument("files", nargs=-1, required=True, type=_FILE),
     click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True),
-    _setting("--store", "store", type=_FILE, help="LanceDB history; temporary by default."),
+    _setting(
+        "--store", "store", type=_FILE, help="LanceDB history.  [default: a temporary one; ingest needs it]"
+    ),
     _setting("--namespace", "namespace", help="Namespace of messages that name none.  [default: default]"),
     _setting("--window", "window_tokens", type=int, help="Most tokens of a window.  [default: 1024]"),
     _setting(

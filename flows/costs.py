@@ -20,6 +20,9 @@ def print_costs(store: Path) -> int:
         rows = paid_tokens(store)
     except StoreError as err:
         raise click.UsageError(str(err)) from err
+    if not rows:
+        Console().print("no language model was used in this store")
+        return 0
     table = Table("day", "channel", "model", "stage")
     for column in ("calls", "read", "written"):
         table.add_column(column, justify="right")

@@ -65,7 +65,6 @@ class FileOutlet:
 
     def _open(self, path: Path) -> IO[bytes]:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             return self._files.enter_context(path.open("wb"))
         except OSError as err:
             raise click.UsageError(f"{path}: cannot be written: {err.strerror}") from err

@@ -48,7 +48,7 @@ def run_files(
     counters: Counter[str] = Counter()
     letters = dead_letters or (out.parent if out else Path()) / "dead-letters.jsonl"
     try:
-        formats = [(path, check_file(path, format)) for path in files]
+        formats = [_with_format(path, format, workers) for path in files]
         _refuse_overwriting([*files, *([detected] if detected else [])], [letters, *([out] if out else [])])
         job = Job(
             kind,
@@ -69,6 +69,8 @@ def run_files(
                 dead_letters=letters,
                 left_open=outlet.left_open,
             )
+            if detected is not None and counters["summaries"] and not counters["gaps"]:
+                console.print(f"no gap of {detected} belongs to a window of these files: check its channels")
     except ClusterError as err:
         raise _Mistake(str(err)) from err
     except Exception as err:
@@ -122,6 +124,15 @@ def _stoppable() -> Iterator[_Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _with_format(path: Path, format: str, workers: int) -> tuple[Path, str]:
+    """A file and its format; `-` is standard input, in the format `messages` unless another is named."""
+    if path != Path("-"):
+        return path, check_file(path, format)
+    if workers > 1:
+        raise _Mistake("standard input has one reader: leave --workers at 1")
+    return Path("/dev/stdin"), "messages" if format == "auto" else format
 
 
 def _refuse_overwriting(inputs: Sequence[Path], outputs: Sequence[Path]) -> None:

@@ -11,10 +11,12 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Generic, TypeVar
+from itertools import count
+from queue import PriorityQueue
+from typing import Any, Generic, TypeVar
 
 from bytewax.operators import StatefulBatchLogic
 
@@ -23,11 +25,17 @@ __all__ = ["ConcurrentCalls", "on_executor"]
 X = TypeVar("X")
 Y = TypeVar("Y")
 _POLL = timedelta(milliseconds=10)
+_ARRIVAL = count()
 
 
-async def on_executor(work: Callable[[], Y]) -> Y:
-    """Run work for the processor or the disk on the executor thread."""
-    return await asyncio.get_running_loop().run_in_executor(_executor(), work)
+async def on_executor(work: Callable[[], Y], *, priority: int = 0) -> Y:
+    """Run work for the processor or the disk on the executor thread; the lowest priority goes first.
+
+    Late stages go before early ones, so that summaries come as windows close and not when all have.
+    """
+    future: Future[Y] = Future()
+    _queue().put((priority, next(_ARRIVAL), work, future))
+    return await asyncio.wrap_future(future)
 
 
 class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
@@ -72,7 +80,7 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
         """Bytewax: the input has ended; wait for what is in flight unless asked to stop."""
         for _, future in self._queue:
             while not future.done() and not self._stopping.is_set():
-                self._wait(future)
+                wait([future], timeout=0.1)  # returns to Python often enough for a signal to be seen
         return self._drain()
 
     def notify_at(self) -> datetime | None:
@@ -90,12 +98,6 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
         async with self._lane:
             return await self._call(item)
 
-    @staticmethod
-    def _wait(future: Future[Y]) -> None:
-        done = threading.Event()
-        future.add_done_callback(lambda _: done.set())
-        done.wait(timeout=0.1)  # returns to Python often enough for a signal to be seen
-
     def _drain(self) -> tuple[list[Y], bool]:
         results = []
         while self._queue and self._queue[0][1].done():
@@ -107,9 +109,22 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
 
 
 @cache
-def _executor() -> ThreadPoolExecutor:
+def _queue() -> PriorityQueue[tuple[int, int, Callable[[], Any], Future[Any]]]:
     # One thread: the embedder's tokenizer is not safe beside itself, and appends stay in order.
-    return ThreadPoolExecutor(1, thread_name_prefix="backscroll-work")
+    waiting: PriorityQueue[tuple[int, int, Callable[[], Any], Future[Any]]] = PriorityQueue()
+    threading.Thread(target=_work, args=(waiting,), name="backscroll-work", daemon=True).start()
+    return waiting
+
+
+def _work(waiting: PriorityQueue[tuple[int, int, Callable[[], Any], Future[Any]]]) -> None:
+    while True:
+        _, _, work, future = waiting.get()
+        if not future.set_running_or_notify_cancel():
+            continue
+        try:
+            future.set_result(work())
+        except BaseException as err:
+            future.set_exception(err)
 
 
 @cache

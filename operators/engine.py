@@ -46,7 +46,7 @@ class Engine:
     """Everything a dataflow's steps use.
 
     `counters` holds messages, turns, duplicates, dead_letters, windows (closed), recorded (newly),
-    provisional, summaries (made), degraded, reissued (taken from the store as they were), failed
+    provisional, gaps, summaries (made), degraded, reissued (taken from the store as they were), failed
     (windows that became dead letters), dropped_gaps, prompt_tokens and completion_tokens.
     `stopping` asks the source to end without closing open windows; `failure` is why, if a step or
     the source failed. Raised from a step, an error would tear the dataflow down in mid-epoch.

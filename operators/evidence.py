@@ -47,14 +47,17 @@ def match_evidence(
             continue
         wanted = _wanted(gap, readings[gap.utterance]) - authors
         scored = []
+        said = readings[gap.utterance].turn.text.split()
         for entry, stems in zip(memory, remembered, strict=True):
+            if entry.text.split() == said:  # the same words explain nothing
+                continue
             shared = sum(rarity[stem] for stem in stems & wanted)
             strength = _RARE_WORDS * shared / (3 + log(2 + len(stems)))
             if entry.gap == index:
                 strength += entry.score + _OWN_GAP / entry.rank**0.5
             scored.append((strength, entry.turn.seq, entry))
-        strength, _, best = max(scored, key=lambda item: item[:2])
-        if strength >= _LEAST:
+        strength, _, best = max(scored, key=lambda item: item[:2], default=(0.0, 0, None))
+        if best is not None and strength >= _LEAST:
             found[index] = best, _best_sentences(best.text, wanted, rarity)
     return found
 

@@ -3,7 +3,8 @@
 Salient utterances stand in window order, one a line: time (with month and day where the window
 spans several days), author and verbatim sentences. After
 each span that presupposes something stands its evidence, in brackets: author, time and verbatim
-sentences of the earlier message. Nothing in it is worded by the program.
+sentences of the earlier message. Nothing in it is worded by the program; where a message is too long
+to be quoted by the sentence, its beginning ends in an ellipsis.
 """
 
 from __future__ import annotations
@@ -120,17 +121,17 @@ class ExtractiveSummarizer:
     def _beginning(self, line: str, turn: Turn) -> str:
         """The first words of a message too long for the digest, up to the last that fits."""
         for word in _WORD.findall(turn.text):
-            if count(f"{line} {word}") > self.max_tokens:
-                return self._cut(line, word) if line.endswith(":") else line
+            if count(f"{line} {word} …") > self.max_tokens:
+                return self._cut(line, word) if line.endswith(":") else f"{line} …"
             line += " " + word
         return line
 
     def _cut(self, line: str, word: str) -> str:
         """A line with as much of one endless word as fits."""
         tokens = encode(word)[: self.max_tokens]
-        while tokens and count(f"{line} {decode(tokens)}") > self.max_tokens:
+        while tokens and count(f"{line} {decode(tokens)} …") > self.max_tokens:
             tokens.pop()
-        return f"{line} {decode(tokens)}"
+        return f"{line} {decode(tokens)} …"
 
 
 def _name(turn: Turn) -> str:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ __all__ = [
 
 DEFAULT_NAMESPACE = "default"
 Op = Literal["post", "edit", "delete", "flush"]
+_SEPARATORS = re.compile(r"[/:%\x00-\x1f\x7f-\x9f]")
 _OPS = ("post", "edit", "delete", "flush")
 
 
@@ -47,7 +49,7 @@ class ChannelKey(NamedTuple):
     channel: str
 
     def __str__(self) -> str:
-        return f"{quote(self.namespace, safe=' ')}/{quote(self.channel, safe=' ')}"
+        return f"{_escape(self.namespace)}/{_escape(self.channel)}"
 
     @classmethod
     def parse(cls, text: str) -> ChannelKey:
@@ -170,6 +172,11 @@ def parse_message(value: bytes | Mapping[str, Any], *, namespace: str = DEFAULT_
         reply_to=_optional(fields, "reply_to"),
         permalink=_optional(fields, "permalink"),
     )
+
+
+def _escape(name: str) -> str:
+    """Percent-encode what separates (`/`, `:`), the percent sign itself and control characters."""
+    return _SEPARATORS.sub(lambda match: quote(match.group(), safe=""), name)
 
 
 def format_time(ts: datetime) -> str:

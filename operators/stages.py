@@ -81,7 +81,7 @@ class RuleGaps:
 
     async def detect(self, window: Window, *, max_gaps: int) -> Detection:
         """The detector's gaps."""
-        gaps = await on_executor(lambda: self.detector.detect(window, max_gaps=max_gaps))
+        gaps = await on_executor(lambda: self.detector.detect(window, max_gaps=max_gaps), priority=2)
         return Detection(gaps, self.detector.name)
 
 

@@ -83,7 +83,7 @@ def record_history(step_id: str, windows: KeyedStream[Window], engine: Engine) -
             return window
         if window.turns:
             with stage("record"):
-                new = await on_executor(lambda: engine.histories.record(window))
+                new = await on_executor(lambda: engine.histories.record(window), priority=3)
             engine.counters["recorded"] += new
         return Window(window.ref, ())
 
@@ -106,6 +106,7 @@ def detect_gaps(step_id: str, windows: KeyedStream[Window], engine: Engine) -> K
                 detection = await engine.gaps.detect(whole, max_gaps=engine.max_gaps)
         except LLMError as err:
             return Gapped(window, _NO_GAPS, 0.0, failure=f"gaps: {err}")
+        engine.counters["gaps"] += len(detection.gaps)
         for reason, count in detection.dropped.items():
             DROPPED_GAPS.labels(reason).inc(count)
             engine.counters["dropped_gaps"] += count
@@ -135,7 +136,7 @@ def build_memory(step_id: str, gapped: KeyedStream[Gapped], engine: Engine) -> K
         if item.emitted is not None or item.failure is not None:
             return Recalled(item, (), 0.0)
         with stage("memory"):
-            return await on_executor(lambda: build(item))
+            return await on_executor(lambda: build(item), priority=1)
 
     return _concurrently(step_id, gapped, call, engine)
 

@@ -133,7 +133,7 @@ def test_a_pipe_needs_a_format_by_name(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     assert check_file(path, "messages") == "messages"
-    with pytest.raises(FormatError, match=r": is not a regular file: name its format$"):
+    with pytest.raises(FormatError, match=r": is not a regular file: name its format, --format messages$"):
         check_file(path)
 
 

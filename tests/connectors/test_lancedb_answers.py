@@ -74,5 +74,5 @@ def test_the_costs_of_what_is_no_store_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist"):
         paid_tokens(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match="holds no Backscroll history"):
         paid_tokens(tmp_path / "empty")

@@ -133,6 +133,7 @@ def test_what_may_pass_is_tried_again(server: ChatServer, faults: list[str]) -> 
     assert len(server.requests) == len(faults) + 1
 
 
+@pytest.mark.timing
 def test_retry_after_is_obeyed(server: ChatServer) -> None:
     server.behaviours = ["429 2"]
     ask(server.url, max_retries=1)
@@ -147,6 +148,7 @@ def test_a_refused_request_is_not_tried_again(server: ChatServer) -> None:
     assert len(server.requests) == 1
 
 
+@pytest.mark.timing
 def test_all_attempts_together_have_a_deadline(server: ChatServer) -> None:
     server.behaviours = ["hang"] * 10
     started = time.monotonic()

@@ -9,6 +9,7 @@ HEAVY = ("torch", "lancedb", "vllm", "sentence_transformers", "nltk", "pydantic"
 
 
 @pytest.mark.parametrize("arguments", [[], ["replay"], ["ingest"]])
+@pytest.mark.timing
 def test_help_imports_nothing_heavy_and_answers_at_once(arguments: list[str]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "flows.cli", *arguments, "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -37,7 +37,10 @@ def finished(out: Path) -> int:
 
 def start(chat: Path, out: Path, store: Path, *options: str) -> subprocess.Popen[str]:
     command = [BACKSCROLL, "replay", chat, *PLAIN, "--out", out, "--store", store, *options]
-    return subprocess.Popen([str(part) for part in command], stderr=subprocess.PIPE, text=True)
+    slow_source = {**os.environ, "BACKSCROLL_PENDING_WINDOWS": "8"}  # the end of the file is far away
+    return subprocess.Popen(
+        [str(part) for part in command], stderr=subprocess.PIPE, text=True, env=slow_source
+    )
 
 
 def wait_for(process: subprocess.Popen[str], out: Path, lines: int) -> None:
@@ -96,6 +99,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_summaries(
     assert made <= len(whole) - len(seen)
 
 
+@pytest.mark.timing
 def test_sigterm_stops_in_order_and_the_next_run_goes_on(
     chat: Path, whole: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -281,6 +285,7 @@ def test_a_store_in_use_is_refused(chat: Path, tmp_path: Path) -> None:
         process.communicate()
 
 
+@pytest.mark.timing
 def test_speed_replays_in_real_time_times_a_factor(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     write_chat(path, ["a"], 121)  # two minutes of chat
@@ -305,3 +310,21 @@ def test_cards_show_the_summary_and_the_message_that_resolves_a_gap(sample: Path
         for gap in record["gaps"]:
             assert gap["utterance"] in record["window"]["turns"]
             assert set(gap["evidence"]) <= remembered
+
+
+def test_a_chat_can_come_from_standard_input(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    write_chat(path, ["a"], 3)
+    done = run("replay", "-", *PLAIN, input=path.read_text(), cwd=tmp_path)
+    (record,) = records(done.stdout.splitlines()).values()
+    assert record["window"]["turns"] == ["7-0", "7-1", "7-2"]
+    refused = run("replay", "-", *PLAIN, "--workers", 2, input="", check=False, cwd=tmp_path)
+    assert (refused.returncode, "standard input has one reader" in refused.stderr) == (2, True)
+
+
+def test_recorded_gaps_that_fit_no_window_are_said(tmp_path: Path) -> None:
+    path, gaps = tmp_path / "chat.jsonl", tmp_path / "gaps.jsonl"
+    write_chat(path, ["a"], 3)
+    gaps.write_text('{"dialogue": "other", "window": 0, "gaps": []}\n')
+    done = run("replay", path, *PLAIN, "--detected", gaps, cwd=tmp_path)
+    assert "belongs to a window of these files: check its channels" in " ".join(done.stderr.split())

@@ -126,6 +126,7 @@ def test_every_window_gets_a_summary_with_its_id_and_the_last_is_provisional() -
     assert rejects == []
     assert +engine.counters == {
         "messages": 5,
+        "gaps": 2,
         "turns": 5,
         "windows": 2,
         "recorded": 2,
