@@ -51,12 +51,19 @@ class Cassette:
 
 
 class Recorder:
-    """A layer over a model that appends every answer to a cassette, unusable ones too."""
+    """A layer over a model that appends every answer to a cassette, unusable ones too.
+
+    Raises:
+        FormatError: the file cannot be written.
+    """
 
     def __init__(self, inner: LLM, path: Path) -> None:
         self._inner = inner
         self._path = path
-        path.touch(mode=0o600)
+        try:
+            path.touch(mode=0o600)
+        except OSError as err:
+            raise FormatError(f"{file_name(path)}: cannot be written: {err.strerror}") from err
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
         """Ask, and record."""

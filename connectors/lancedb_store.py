@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -96,8 +97,12 @@ class LanceStore:
         self._chunk_vectors = self._tables.get(f"chunk_vectors_{fingerprint.embedder}")
         self._turn_vectors = self._tables.get(f"turn_vectors_{fingerprint.embedder}")
 
-    def load(self, key: ChannelKey) -> Iterator[RecordedWindow]:
+    def load(self, key: ChannelKey) -> list[RecordedWindow]:
         """The committed windows of a channel, in order."""
+        with self._usable():
+            return list(self._load(key))
+
+    def _load(self, key: ChannelKey) -> Iterator[RecordedWindow]:
         windows = sorted(self._rows("windows", key), key=lambda row: row["window"])
         until = windows[-1]["last_seq"] + 1 if windows else 0
         self._drop_uncommitted(key, windows=len(windows), turns=until)
@@ -124,6 +129,10 @@ class LanceStore:
 
     def append(self, recorded: RecordedWindow) -> None:
         """Commit one window: turns, chunks and vectors, then the `windows` row."""
+        with self._usable():
+            self._append(recorded)
+
+    def _append(self, recorded: RecordedWindow) -> None:
         window, ref = recorded.window, recorded.window.ref
         columns = place(ref.key)
         self._add("turns", [{**columns, **turn_row(turn)} for turn in window.turns])
@@ -152,7 +161,18 @@ class LanceStore:
 
     def put_summary(self, key: ChannelKey, summary_id: str, body: bytes) -> None:
         """Keep a finished summary."""
-        self._add("summaries", [{**place(key), "summary_id": summary_id, "body": body}])
+        with self._usable():
+            self._add("summaries", [{**place(key), "summary_id": summary_id, "body": body}])
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Failures of LanceDB and the disk in our words."""
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError) as err:
+            if isinstance(err, StoreError):
+                raise
+            raise StoreError(f"store {self.path} cannot be used: {first_line(err)}") from err
 
     def close(self) -> None:
         """Let another engine use the store."""

@@ -10,7 +10,6 @@ import asyncio
 from typing import Any, TypeVar
 
 import openai
-from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
 
 from operators.llm import Answer, BadAnswer, LLMError, LLMRefused, LLMUnavailable, Prompt, Usage, parse_answer
@@ -18,6 +17,8 @@ from operators.llm import Answer, BadAnswer, LLMError, LLMRefused, LLMUnavailabl
 __all__ = ["LLMSetupError", "OpenAIChat", "base_url"]
 
 T = TypeVar("T", bound=BaseModel)
+# What the client raises, and what it trips over when a body is no JSON or of an odd shape.
+_FAULTS = (openai.OpenAIError, ValueError, TypeError, AttributeError, OverflowError)
 
 
 class LLMSetupError(RuntimeError):
@@ -79,8 +80,10 @@ class OpenAIChat:
                 if err.status_code in (404, 405, 501):
                     return []
                 raise self._translated(err) from err
-            except openai.OpenAIError as err:
+            except openai.APIConnectionError as err:
                 raise self._translated(err) from err
+            except _FAULTS as err:
+                raise LLMSetupError(f"{self._url} is no OpenAI-compatible server") from err
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
         """One answer, constrained to the schema and validated against it."""
@@ -104,18 +107,18 @@ class OpenAIChat:
                     },
                     extra_body=self._extra_body,
                 )
-        except TimeoutError as err:
-            raise LLMUnavailable(f"{self._url}: no answer in {self._deadline:g} s", "timeout") from err
-        except (openai.OpenAIError, ValueError) as err:  # ValueError: a body that is no JSON
-            raise self._translated(err) from err
+        except TimeoutError:
+            raise LLMUnavailable(f"{self._url}: no answer in {self._deadline:g} s", "timeout") from None
+        except _FAULTS as err:
+            raise self._translated(err) from None  # its own text may quote the chat
         return _answer(completion, schema)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
 
-    def _translated(self, err: openai.OpenAIError | ValueError) -> LLMError:
-        """The error in our words; a server's own text may quote the chat, so it is left out."""
+    def _translated(self, err: Exception) -> LLMError:
+        """The error in our words."""
         if isinstance(err, openai.APITimeoutError):
             return LLMUnavailable(f"{self._url}: the answer took too long", "timeout")
         if isinstance(err, openai.APIConnectionError):
@@ -129,12 +132,14 @@ class OpenAIChat:
         return LLMUnavailable(f"{self._url}: the server's answer is no chat completion", "server")
 
 
-def _answer(completion: ChatCompletion, schema: type[T]) -> Answer[T]:
-    usage = Usage()
-    if completion.usage is not None:
-        usage = Usage(completion.usage.prompt_tokens, completion.usage.completion_tokens)
-    if not completion.choices:
-        raise BadAnswer("the answer has no choice in it", "schema", usage)
-    choice = completion.choices[0]
-    raw = choice.message.content or ""
-    return Answer(parse_answer(raw, schema, usage, finished=choice.finish_reason != "length"), usage, raw)
+def _answer(completion: Any, schema: type[T]) -> Answer[T]:
+    """What a completion says. Servers send odd shapes with a 200, so nothing is taken for granted."""
+    spent = getattr(completion, "usage", None)
+    usage = Usage(getattr(spent, "prompt_tokens", None) or 0, getattr(spent, "completion_tokens", None) or 0)
+    choices = getattr(completion, "choices", None)
+    message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
+    raw = getattr(message, "content", None)
+    if not isinstance(choices, list) or not isinstance(raw, str):
+        raise BadAnswer("the answer is no chat completion with a text", "schema", usage)
+    finished = getattr(choices[0], "finish_reason", None) != "length"
+    return Answer(parse_answer(raw, schema, usage, finished=finished), usage, raw)

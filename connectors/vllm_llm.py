@@ -45,6 +45,7 @@ class VLLMInProcess:
             reason = str(err).splitlines()[0] if str(err) else type(err).__name__
             raise LLMSetupError(f"vllm cannot load {model!r}: {reason}") from err
         self.models = [model]
+        self._alone = 0  # how many of the next calls run by themselves
         self._calls: queue.SimpleQueue[_Call] = queue.SimpleQueue()
         threading.Thread(target=self._generate, name="backscroll-vllm", daemon=True).start()
 
@@ -58,8 +59,9 @@ class VLLMInProcess:
     def _generate(self) -> None:
         while True:
             batch = [self._calls.get()]
-            while not self._calls.empty():
+            while not self._alone and not self._calls.empty():
                 batch.append(self._calls.get())
+            self._alone = max(self._alone - 1, 0)
             try:
                 outputs = self._engine.chat(
                     [_messages(prompt) for prompt, _, _ in batch],
@@ -67,6 +69,11 @@ class VLLMInProcess:
                     use_tqdm=False,
                 )
             except Exception as err:  # the thread serves every later call too
+                if len(batch) > 1:  # one of them is at fault, such as a prompt that is too long
+                    for call in batch:
+                        self._calls.put(call)
+                    self._alone = len(batch)
+                    continue
                 for _, _, future in batch:
                     future.set_exception(LLMUnavailable(f"vllm failed: {type(err).__name__}", "server"))
                 continue

@@ -13,6 +13,7 @@ from connectors.recorded_gaps import RecordedDetector
 from flows.embedding import make_embedder, make_fingerprint
 from flows.language_model import make_stages
 from flows.settings import Settings
+from operators.calls import drain
 from operators.chunks import Chunker
 from operators.engine import Engine
 from operators.gaps import GapDetector
@@ -66,6 +67,7 @@ def open_engine(
                 pending_limit=settings.pending_windows,
             )
         finally:
+            drain()
             store.close()
 
 

@@ -87,6 +87,7 @@ class _Worker:
         self.number = number
         self.ready = threading.Event()
         self.error: str | None = None
+        self.failure: BaseException | None = None
         self.process: subprocess.Popen[bytes] | None = None
         self._counted: Counter[str] = Counter()
         self._counters = counters
@@ -97,7 +98,7 @@ class _Worker:
             b"o": lambda body: outlet.open_windows([orjson.loads(body)]),
             b"c": lambda body: self._count(orjson.loads(body)),
             b"r": lambda _: self.ready.set(),
-            b"e": lambda body: setattr(self, "error", body.decode()),
+            b"e": lambda body: setattr(self, "error", orjson.loads(body)),
         }
 
     def start(self, task: Mapping[str, Any]) -> None:
@@ -131,9 +132,13 @@ class _Worker:
     def _read(self) -> None:
         assert self.process is not None
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with self._lock:
-                self._on[line[:1]](line[1:].rstrip(b"\n"))
+        try:
+            for line in self.process.stdout:
+                with self._lock:
+                    self._on[line[:1]](line[1:].rstrip(b"\n"))
+        except BaseException as err:  # an outlet that cannot write: the job fails, in the main thread
+            self.failure = err
+            self.process.kill()
         self.ready.set()
 
     def _count(self, counted: Mapping[str, int]) -> None:
@@ -159,6 +164,8 @@ def _watch(workers: Sequence[_Worker], stopping: threading.Event) -> None:
                     for other in running:
                         other.stop()
                     worker.end()
+                    if worker.failure is not None:
+                        raise worker.failure
                     raise ClusterError(worker.error or f"worker process {worker.number} ended with {code}")
 
 
@@ -222,7 +229,7 @@ def _work() -> int:
                 done.set()
                 reporter.join()
     except Exception as err:
-        outlet.frame(b"e", [(user_error(err) or f"{type(err).__name__}: {err}").encode()])
+        outlet.frame(b"e", [orjson.dumps(user_error(err) or f"{type(err).__name__}: {err}")])
         if user_error(err) is None:
             raise
         return 1

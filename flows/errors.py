@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 __all__ = ["user_error"]
 
 
@@ -15,6 +17,8 @@ def user_error(err: BaseException) -> str | None:
 
     seen: BaseException | None = err
     while seen is not None:
+        if isinstance(seen, click.ClickException):
+            return seen.message
         if isinstance(seen, FormatError | EmbedderError | HistoryError | LLMSetupError | SettingsError):
             return str(seen)
         seen = seen.__cause__ or seen.__context__

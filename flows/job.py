@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import orjson
 from bytewax.run import cli_main
@@ -22,6 +22,8 @@ from operators.messages import DeadLetter
 from operators.windows import Window
 
 __all__ = ["Job", "Outlet", "run_dataflow"]
+
+X = TypeVar("X")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +92,32 @@ def run_dataflow(
         stopping=engine.stopping.is_set,
         fail=engine.fail,
     )
-    rejects = CallbackSink[DeadLetter](
-        lambda letters: outlet.dead_letters([letter.to_json() for letter in letters])
-    )
+
+    def to_outlet(write: Callable[[Sequence[X]], None]) -> CallbackSink[X]:
+        """A sink whose failure stops the flow in good order; what it did not write is in the store."""
+
+        def guarded(items: Sequence[X]) -> None:
+            try:
+                write(items)
+            except Exception as err:
+                engine.fail(err)
+
+        return CallbackSink(guarded)
+
+    def write_letters(letters: Sequence[DeadLetter]) -> None:
+        outlet.dead_letters([letter.to_json() for letter in letters])
+
+    def write_open(items: Sequence[tuple[str, Window]]) -> None:
+        outlet.open_windows([_open_window(window) for _, window in items])
+
+    def write_summaries(items: Sequence[tuple[str, bytes]]) -> None:
+        outlet.summaries([body for _, body in items])
+
+    rejects = to_outlet(write_letters)
     if job.kind == "ingest":
-        left_open = CallbackSink[tuple[str, Window]](
-            lambda items: outlet.open_windows([_open_window(window) for _, window in items])
-        )
-        flow = ingest_flow(engine, source, left_open, rejects)
+        flow = ingest_flow(engine, source, to_outlet(write_open), rejects)
     else:
-        sink = CallbackSink[tuple[str, bytes]](lambda items: outlet.summaries([body for _, body in items]))
-        flow = summarize_flow(engine, source, sink, rejects)
+        flow = summarize_flow(engine, source, to_outlet(write_summaries), rejects)
     cli_main(  # type: ignore[no-untyped-call]
         flow, process_id=process_id, addresses=addresses, epoch_interval=timedelta(seconds=1)
     )

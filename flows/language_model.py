@@ -58,13 +58,14 @@ def make_stages(
     chosen = _choose(settings)
     spending = Spending(
         store.spent,
-        per_day=_share(settings.max_tokens_per_day, processes),
+        per_day=settings.max_tokens_per_day,
+        processes=processes,
         per_channel_day=settings.max_tokens_per_channel_day,
     )
     breaker = CircuitBreaker(
         Metered(chosen.llm), failures=settings.breaker_failures, seconds=settings.breaker_seconds
     )
-    llm = SecondTry(PaidAnswers(Limited(breaker, settings.llm_concurrency), store, spending))
+    llm = SecondTry(Limited(PaidAnswers(breaker, store, spending), settings.llm_concurrency))
     fail = settings.on_llm_failure == "dead-letter"
     gaps = rules if recorded else ModelGaps(llm, chosen.gap_model, None if fail else rules)
     return gaps, ModelWriting(
@@ -123,7 +124,3 @@ def _named(settings: Settings, llm: LLM, offered: list[str], source: str) -> _Ch
 
 def _recording(settings: Settings, llm: LLM) -> LLM:
     return llm if settings.llm_record is None else Recorder(llm, settings.llm_record)
-
-
-def _share(tokens: int | None, processes: int) -> int | None:
-    return None if tokens is None else tokens // processes

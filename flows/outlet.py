@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Self
@@ -33,6 +33,9 @@ class FileOutlet:
         self._cards = form == "cards" and out is None
         self._files = ExitStack()
         self._rejects: IO[bytes] | None = None
+        if not dead_letters.absolute().parent.is_dir():
+            raise click.UsageError(f"{dead_letters}: there is no directory to write it to")
+        self._out_name = "standard output" if out is None else str(out)
         self._out: IO[bytes] = sys.stdout.buffer if out is None else self._open(out)
 
     def __enter__(self) -> Self:
@@ -41,7 +44,8 @@ class FileOutlet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._files.close()
+        with suppress(OSError):  # writing it has failed before, and was reported
+            self._files.close()
 
     def summaries(self, bodies: Sequence[bytes]) -> None:
         """Write summary records."""
@@ -49,15 +53,13 @@ class FileOutlet:
             for body in bodies:
                 print_card(self._console, body)
             return
-        self._out.write(b"".join(body + b"\n" for body in bodies))
-        self._out.flush()
+        _write(self._out, self._out_name, bodies)
 
     def dead_letters(self, letters: Sequence[bytes]) -> None:
         """Write rejected input."""
         if self._rejects is None:
             self._rejects = self._open(self.dead_letters_path)
-        self._rejects.write(b"".join(letter + b"\n" for letter in letters))
-        self._rejects.flush()
+        _write(self._rejects, str(self.dead_letters_path), letters)
 
     def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
         """Remember what an ingest left open, for the report."""
@@ -68,3 +70,11 @@ class FileOutlet:
             return self._files.enter_context(path.open("wb"))
         except OSError as err:
             raise click.UsageError(f"{path}: cannot be written: {err.strerror}") from err
+
+
+def _write(file: IO[bytes], name: str, lines: Sequence[bytes]) -> None:
+    try:
+        file.write(b"".join(line + b"\n" for line in lines))
+        file.flush()
+    except OSError as err:
+        raise click.UsageError(f"{name}: cannot be written: {err.strerror}") from err

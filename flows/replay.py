@@ -44,6 +44,8 @@ def run_files(
     Raises:
         click.ClickException: something is the user's to mend; one line.
     """
+    if kind == "ingest":
+        settings = settings.model_copy(update={"llm": None})
     console = Console(stderr=True, highlight=False)
     counters: Counter[str] = Counter()
     letters = dead_letters or (out.parent if out else Path()) / "dead-letters.jsonl"

@@ -15,12 +15,12 @@ from concurrent.futures import Future, wait
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import count
-from queue import PriorityQueue
+from queue import Empty, PriorityQueue
 from typing import Any, Generic, TypeVar
 
 from bytewax.operators import StatefulBatchLogic
 
-__all__ = ["ConcurrentCalls", "on_executor"]
+__all__ = ["ConcurrentCalls", "drain", "on_executor"]
 
 X = TypeVar("X")
 Y = TypeVar("Y")
@@ -36,6 +36,31 @@ async def on_executor(work: Callable[[], Y], *, priority: int = 0) -> Y:
     future: Future[Y] = Future()
     _queue().put((priority, next(_ARRIVAL), work, future))
     return await asyncio.wrap_future(future)
+
+
+def drain() -> None:
+    """Give up what is in flight and wait for the one piece of work that is running.
+
+    Called before what the work uses (the store) is closed; after an orderly end nothing is left.
+    """
+
+    async def cancel() -> None:
+        calls = asyncio.all_tasks() - {asyncio.current_task()}
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    waiting = _queue()
+    cancelled = asyncio.run_coroutine_threadsafe(cancel(), _loop())
+    while True:
+        try:
+            waiting.get_nowait()[3].cancel()
+        except Empty:
+            break
+    last: Future[None] = Future()
+    waiting.put((-1, next(_ARRIVAL), lambda: None, last))
+    last.result()
+    cancelled.result()
 
 
 class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
@@ -101,6 +126,8 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
     def _drain(self) -> tuple[list[Y], bool]:
         results = []
         while self._queue and self._queue[0][1].done():
+            if self._queue[0][1].cancelled():
+                break
             if error := self._queue[0][1].exception():
                 self._fail(error)
                 break

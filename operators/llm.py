@@ -37,9 +37,14 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class LLMError(RuntimeError):
-    """An answer could not be had; `kind` names the failure in metrics and records."""
+    """An answer could not be had; `kind` names the failure, `usage` is what it cost all the same."""
 
     kind = "error"
+    usage: Usage
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.usage = Usage()
 
 
 class LLMUnavailable(LLMError):
@@ -154,8 +159,8 @@ def parse_answer(raw: str, schema: type[T], usage: Usage, *, finished: bool) -> 
     try:
         fields = orjson.loads(raw.encode("utf-8", "replace"))
     except orjson.JSONDecodeError as err:
-        raise BadAnswer(f"the answer is not JSON: {err}", "invalid_json", usage, raw) from err
+        raise BadAnswer(f"the answer is not JSON: {err}", "invalid_json", usage, raw) from None
     try:
         return schema.model_validate(fields)
-    except ValueError as err:
-        raise BadAnswer("the answer does not fit the schema", "schema", usage, raw) from err
+    except ValueError:  # its text quotes the answer
+        raise BadAnswer("the answer does not fit the schema", "schema", usage, raw) from None

@@ -64,7 +64,7 @@ class Spending:
 
     Args:
         spent: what was paid for on a day before this process started.
-        per_day: most tokens a day; no limit when None.
+        per_day: most tokens a day; no limit when None. `processes` share what is left of it.
         per_channel_day: most tokens of one channel a day; no limit when None.
         today: the current day.
     """
@@ -75,12 +75,16 @@ class Spending:
         *,
         per_day: int | None = None,
         per_channel_day: int | None = None,
+        processes: int = 1,
         today: Callable[[], date] = lambda: datetime.now(UTC).date(),
     ) -> None:
         self.today = today
-        self._limits = per_day, per_channel_day
+        self._per_day = per_day
+        self._per_channel_day = per_channel_day
+        self._processes = processes
         self._day = today()
         self._spent = Counter(spent(self._day))
+        self._before = self._spent.total()
         self._reserved: Counter[ChannelKey] = Counter()
 
     def reserve(self, key: ChannelKey, tokens: int) -> None:
@@ -90,14 +94,20 @@ class Spending:
             BudgetSpent: they would exceed a limit.
         """
         if self.today() != self._day:
-            self._day, self._spent = self.today(), Counter()
-        per_day, per_channel_day = self._limits
+            self._day, self._spent, self._before = self.today(), Counter(), 0
+        per_day, per_channel_day = self._per_day, self._per_channel_day
         channel = self._spent[key] + self._reserved[key] + tokens
         if per_channel_day is not None and channel > per_channel_day:
             raise BudgetSpent(f"{key}: the day's {per_channel_day:,} tokens are used up")
-        if per_day is not None and self._spent.total() + self._reserved.total() + tokens > per_day:
+        if per_day is not None and self._spent.total() + self._reserved.total() + tokens > self._part(
+            per_day
+        ):
             raise BudgetSpent(f"the day's {per_day:,} tokens are used up")
         self._reserved[key] += tokens
+
+    def _part(self, per_day: int) -> int:
+        """How far this process may go: what was spent before, and its part of what was left."""
+        return min(per_day, self._before + max(per_day - self._before, 0) // self._processes)
 
     def settle(self, key: ChannelKey, reserved: int, usage: Usage) -> None:
         """Replace what was set aside by what the call cost."""
@@ -120,14 +130,17 @@ class PaidAnswers:
         if kept is not None:
             return Answer(parse_answer(kept, schema, Usage(), finished=True), Usage(), kept, kept=True)
         # Tokens of our own count stand for the model's until it says what the call cost.
-        reserved = count(prompt.system) + count(prompt.user) + prompt.max_tokens
+        asked = count(prompt.system) + count(prompt.user)
+        reserved = asked + prompt.max_tokens
         self._spending.reserve(key, reserved)
         usage, raw = Usage(), ""
         try:
             answer = await self._inner.ask(prompt, schema)
             usage, raw = answer.usage, answer.raw
+            if not usage.total:  # a server that does not count
+                usage = Usage(asked, count(raw))
         except BadAnswer as err:
-            usage = err.usage
+            usage = err.usage if err.usage.total else Usage(asked, count(err.raw))
             raise
         finally:
             self._spending.settle(key, reserved, usage)

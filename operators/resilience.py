@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from operators.llm import LLM, Answer, BadAnswer, CircuitOpen, LLMUnavailable, Prompt
+from operators.llm import LLM, Answer, BadAnswer, CircuitOpen, LLMError, LLMRefused, LLMUnavailable, Prompt
 
 __all__ = ["CircuitBreaker", "Limited", "SecondTry"]
 
@@ -71,7 +71,7 @@ class CircuitBreaker:
             self._failed += 1
             self._retry_at = self._clock() + self._seconds
             raise
-        except BadAnswer:
+        except (BadAnswer, LLMRefused):
             self._failed = 0  # it does answer
             raise
         self._failed = 0
@@ -94,6 +94,7 @@ class SecondTry:
                 changed = replace(prompt, max_tokens=2 * prompt.max_tokens)
             try:
                 answer = await self._inner.ask(changed, schema)
-            except BadAnswer as second:
-                raise BadAnswer(str(second), second.kind, first.usage + second.usage) from second
+            except LLMError as second:
+                second.usage = first.usage + second.usage
+                raise
             return replace(answer, usage=first.usage + answer.usage)

@@ -106,7 +106,7 @@ class ModelGaps:
             if self.fallback is None:
                 raise
             found = await self.fallback.detect(window, max_gaps=max_gaps)
-            return Detection(found.gaps, found.model, _cost(err), _reason("gaps", err))
+            return Detection(found.gaps, found.model, err.usage, _reason("gaps", err))
         gaps, dropped = await on_executor(lambda: guard_gaps(answer.value, window, max_gaps=max_gaps))
         return Detection(gaps, self.model, answer.usage, None, Counter(dropped))
 
@@ -160,7 +160,7 @@ class ModelWriting:
         except LLMError as err:
             if self.fail:
                 raise
-            return await self._degrade(window, gaps, memory, _cost(err), _reason("summary", err))
+            return await self._degrade(window, gaps, memory, err.usage, _reason("summary", err))
         if unsupported and self.replace_unsupported:
             return await self._degrade(window, gaps, memory, usage, "summary: unsupported")
         resolved = (await self.extractive.write(window, gaps, memory)).evidence
@@ -194,7 +194,7 @@ class ModelWriting:
         try:
             second, cost = await self._ask(window, memory, unsupported)
         except LLMError as err:
-            return text, unsupported, usage + _cost(err)
+            return text, unsupported, usage + err.usage
         still = await _unsupported(second, window, memory)
         if len(still) < len(unsupported):
             text, unsupported = second, still
@@ -218,8 +218,3 @@ async def _unsupported(text: str, window: Window, memory: Sequence[MemoryTurn]) 
 
 def _reason(stage: str, err: LLMError) -> str:
     return err.kind if err.kind == "budget" else f"{stage}: {err.kind}"
-
-
-def _cost(err: LLMError) -> Usage:
-    usage: Usage = getattr(err, "usage", Usage())
-    return usage

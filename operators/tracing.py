@@ -9,12 +9,15 @@ from typing import Any
 
 __all__ = ["span"]
 
+# A stack trace could quote the chat.
+_QUIET = {"record_exception": False, "set_status_on_exception": False}
+
 
 @contextmanager
 def span(name: str) -> Iterator[None]:
     """A span around a stage; its exporter is whatever the process has configured."""
     tracer = _tracer()
-    with nullcontext() if tracer is None else tracer.start_as_current_span(name):
+    with nullcontext() if tracer is None else tracer.start_as_current_span(name, **_QUIET):
         yield
 
 

@@ -104,7 +104,7 @@ class Cutting:
             ref = recorded.window_of(turn.seq)
             if turn.seq == ref.last_seq:
                 closed.append(Window(ref, ()))
-            return replace(state, index=ref.index + 1), closed
+            return replace(state, index=max(state.index, ref.index + 1)), closed
         if state.open and not state._fits(turn):
             state, window = state._close()
             closed.append(window)

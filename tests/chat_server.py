@@ -95,6 +95,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.reply(200, state.completion(request, '{"something": "else"}'))
         elif behaviour == "no choices":
             self.reply(200, {**state.completion(request, good), "choices": []})
+        elif behaviour.startswith("body "):  # a 200 with any other JSON
+            self.reply(200, behaviour.removeprefix("body "))
         elif behaviour == "no completion":
             self.reply(200, "<html>welcome</html>")
         elif behaviour == "hang":

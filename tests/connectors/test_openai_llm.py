@@ -117,6 +117,16 @@ def test_every_fault_has_its_kind_and_no_chat_text(
     assert server.url in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["null", "[]", '"busy"', '{"choices": [{}]}', '{"choices": [{"message": null}], "usage": {}}', "7"],
+)
+def test_an_answer_of_an_odd_shape_is_a_failure_like_any_other(server: ChatServer, body: str) -> None:
+    server.behaviours = [f"body {body}"]
+    with pytest.raises((BadAnswer, LLMUnavailable)):
+        ask(server.url)
+
+
 def test_a_refused_connection_is_unavailable() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -170,12 +170,12 @@ def test_past_the_days_tokens_summaries_are_extractive_and_say_so(
     server: ChatServer, chat: Path, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
-    options = ("--llm", server.url, "--store", store, "--max-tokens-per-day", 10_000)
+    options = ("--llm", server.url, "--store", store, "--max-tokens-per-day", 3_900)
     found, _ = replay(chat, *options, env=environment(BACKSCROLL_LLM_CONCURRENCY="1"))
     reasons = {record["degraded"] for record in found.values()}
     assert reasons == {None, "budget"}
     spent = 110 * len(server.requests)
-    assert spent <= 10_000
+    assert spent <= 3_900
     table = run("costs", "--store", store, env=environment(COLUMNS="120")).stdout
     assert "default/a" in table
     assert "tiny" in table

@@ -328,3 +328,28 @@ def test_recorded_gaps_that_fit_no_window_are_said(tmp_path: Path) -> None:
     gaps.write_text('{"dialogue": "other", "window": 0, "gaps": []}\n')
     done = run("replay", path, *PLAIN, "--detected", gaps, cwd=tmp_path)
     assert "belongs to a window of these files: check its channels" in " ".join(done.stderr.split())
+
+
+def test_an_orderly_stop_leaves_the_store_alone_before_it_frees_it(
+    chat: Path, whole: dict[str, Any], tmp_path: Path
+) -> None:
+    """Started again at once, the next run must not meet writes of the one that stops."""
+    store, out = tmp_path / "store", tmp_path / "out.jsonl"
+    process = start(chat, out, store)
+    wait_for(process, out, 5)
+    process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + 60
+    while (done := run("replay", chat, *PLAIN, "--out", out, "--store", store, check=False)).returncode == 2:
+        assert "in use by another backscroll process" in done.stderr
+        assert time.monotonic() < deadline
+    process.communicate(timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert records(out.read_text().splitlines()) == whole
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_full_disk_ends_the_run_in_one_line(chat: Path, workers: int, tmp_path: Path) -> None:
+    done = run("replay", chat, *PLAIN, "--workers", workers, "--out", "/dev/full", check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "Error: /dev/full: cannot be written: No space left on device"
+    assert "Traceback" not in done.stderr

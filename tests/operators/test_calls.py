@@ -11,7 +11,7 @@ from queue import Queue
 
 import pytest
 
-from operators.calls import ConcurrentCalls, on_executor
+from operators.calls import ConcurrentCalls, drain, on_executor
 
 PATIENCE = 10.0
 
@@ -238,3 +238,24 @@ def test_an_error_of_work_on_the_executor_reaches_its_caller() -> None:
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(broken())
+
+
+def test_draining_gives_up_what_waits_and_lets_running_work_end() -> None:
+    started, release, done = threading.Event(), threading.Event(), list[str]()
+
+    def work(name: str) -> str:
+        started.set()
+        release.wait(10)
+        done.append(name)
+        return name
+
+    async def call(name: str) -> str:
+        return await on_executor(lambda: work(name))
+
+    calls = ConcurrentCalls(call, None, per_key=9, stopping=threading.Event(), fail=lambda _: None)
+    calls.on_batch(["running", "waiting"])
+    assert started.wait(10)
+    threading.Timer(0.1, release.set).start()
+    drain()
+    assert done == ["running"]
+    assert calls.snapshot() == ("running", "waiting")  # neither was emitted: a restart issues both again

@@ -159,3 +159,23 @@ def test_a_new_day_begins_with_nothing_spent() -> None:
         spending.reserve(KEY, 1)
     today[0] = date(2026, 3, 3)
     spending.reserve(KEY, 100)
+
+
+def test_processes_share_what_is_left_of_the_day() -> None:
+    spending = Spending(lambda _: {KEY: 60}, per_day=100, processes=2, today=lambda: DAY)
+    spending.reserve(KEY, 20)
+    with pytest.raises(BudgetSpent):
+        spending.reserve(KEY, 1)
+
+
+def test_a_server_that_does_not_count_is_counted_here() -> None:
+    @dataclass
+    class Silent(Model):
+        async def ask(self, prompt: Prompt, schema: type[Text]) -> Answer[Text]:
+            answer = await Model.ask(self, prompt, schema)
+            return replace(answer, usage=Usage())
+
+    store = Store()
+    ask(paid_answers(Silent(), store))
+    (paid,) = store.kept
+    assert paid.usage == Usage(2, 6)

@@ -234,3 +234,24 @@ def test_a_replay_after_a_crash_closes_the_windows_that_were_recorded(
     edges = [0] + [ref.last_seq + 1 for ref in refs]
     assert [ref.first_seq for ref in refs] == edges[:-1]
     assert edges[-1] + len(replayed.open) == len(turns)
+
+
+def test_new_turns_between_replayed_ones_do_not_move_the_ordinal_back() -> None:
+    """A re-exported file with late replies in its middle: old turns are replayed after new windows."""
+    history = ChannelHistory(KEY, None)
+    for index, first in enumerate((0, 2)):
+        chunks = (Chunk(0, 1, first, first + 1, "x"),)
+        closed = window(of_sizes([1] * 4)[first : first + 2], index)
+        history.append(RecordedWindow(closed, chunks, None, None))
+    old, new = of_sizes([1] * 4), of_sizes([1] * 8)[4:]
+    state, windows = Cutting(WindowCutter(turns=2), KEY, 2), list[Window]()
+    for item in (*old[:2], *new, *old[2:]):
+        state, closed_now = state.push(item, history)
+        windows += closed_now
+    assert [(w.ref.index, w.ref.first_seq, w.ref.last_seq) for w in windows] == [
+        (0, 0, 1),
+        (2, 4, 5),
+        (3, 6, 7),
+        (1, 2, 3),
+    ]
+    assert state.index == 4
