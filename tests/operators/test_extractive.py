@@ -74,7 +74,7 @@ def said(line: str) -> tuple[str, str, list[str], list[tuple[str, ...]]]:
     """A line's time and author, the pieces of the utterance, and the notes between them."""
     head = HEAD.match(line)
     assert head, line
-    rest = line[head.end() :]
+    rest = line[head.end() :].removesuffix(" …")  # a beginning
     notes = [match.groups() for match in NOTE.finditer(rest)]
     return head[1], head[2], [piece.strip() for piece in NOTE.sub("\0", rest).split("\0")], notes
 
