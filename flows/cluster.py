@@ -132,13 +132,14 @@ class _Worker:
     def _read(self) -> None:
         assert self.process is not None
         assert self.process.stdout is not None
-        try:
-            for line in self.process.stdout:
+        for line in self.process.stdout:
+            if self.failure is not None:
+                continue  # the pipe is emptied all the same, so that the worker can end
+            try:
                 with self._lock:
                     self._on[line[:1]](line[1:].rstrip(b"\n"))
-        except BaseException as err:  # an outlet that cannot write: the job fails, in the main thread
-            self.failure = err
-            self.process.kill()
+            except Exception as err:  # an outlet that cannot write: `_watch` ends the job
+                self.failure = err
         self.ready.set()
 
     def _count(self, counted: Mapping[str, int]) -> None:
@@ -152,7 +153,8 @@ def _watch(workers: Sequence[_Worker], stopping: threading.Event) -> None:
     running = {worker: worker.process for worker in workers if worker.process is not None}
     told = False
     while running:
-        if stopping.is_set() and not told:
+        failed = any(worker.failure is not None for worker in workers)
+        if (stopping.is_set() or failed) and not told:
             told = True
             for worker in running:
                 worker.stop()
@@ -164,9 +166,11 @@ def _watch(workers: Sequence[_Worker], stopping: threading.Event) -> None:
                     for other in running:
                         other.stop()
                     worker.end()
-                    if worker.failure is not None:
-                        raise worker.failure
                     raise ClusterError(worker.error or f"worker process {worker.number} ended with {code}")
+    for worker in workers:
+        worker.end()  # its last frames are read
+        if worker.failure is not None:
+            raise worker.failure
 
 
 def _free_ports(count: int) -> list[int]:
