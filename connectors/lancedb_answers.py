@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
-import lancedb
-import pyarrow as pa
-
-from connectors.lancedb_tables import SCHEMAS, StoreError, first_line, literal, place, where
+from connectors.lancedb_sharing import SharedTable, connect, is_remote
+from connectors.lancedb_tables import StoreError, first_line, literal, place, resting_on, where
 from operators.llm import Usage
 from operators.messages import ChannelKey
 from operators.paid import PaidAnswer
@@ -23,14 +20,13 @@ __all__ = ["LanceAnswers", "PaidTokens", "paid_tokens"]
 class LanceAnswers:
     """The table `answers` of an open store."""
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: SharedTable) -> None:
         self._table = table
 
     def answer(self, key: ChannelKey, digest: str) -> str | None:
         """The raw usable answer to a question, by its digest."""
-        query = self._table.search()
-        query = query.where(f"{where(key)} AND digest = {literal(digest)} AND raw != ''")
-        rows = query.select(["raw"]).limit(1).to_list()
+        condition = f"{where(key)} AND digest = {literal(digest)} AND raw != ''"
+        rows = self._table.rows(condition, ["raw"])
         return rows[0]["raw"] if rows else None
 
     def put_answer(self, paid: PaidAnswer) -> None:
@@ -47,19 +43,21 @@ class LanceAnswers:
             "completion_tokens": paid.usage.completion,
             "raw": paid.raw,
         }
-        self._table.add(pa.Table.from_pylist([{**place(paid.key), **row}], schema=SCHEMAS["answers"]))
+        self._table.add([{**place(paid.key), **row}])
 
     def erase(self, key: ChannelKey, seq: int) -> None:
         """Forget every answer that rests on a turn of the window or of the memory."""
-        about = f"first_seq <= {int(seq)} AND last_seq >= {int(seq)}"
-        self._table.delete(f"{where(key)} AND (({about}) OR array_has(recalled, {int(seq)}))")
+        self.erase_all(key, [seq])
+
+    def erase_all(self, key: ChannelKey, seqs: Sequence[int]) -> None:
+        """As `erase`, for several turns in one commit. What the answers cost stays on the account."""
+        self._table.update(f"{where(key)} AND {resting_on(seqs)} AND raw != ''", {"raw": ""})
 
     def spent(self, day: date) -> Mapping[ChannelKey, int]:
         """Tokens paid for on a day (UTC), by channel."""
         columns = ["namespace", "channel", "prompt_tokens", "completion_tokens"]
-        query = self._table.search().where(f"day = date '{day.isoformat()}'")
         spent: Counter[ChannelKey] = Counter()
-        for row in query.select(columns).limit(None).to_list():
+        for row in self._table.rows(f"day = date '{day.isoformat()}'", columns):
             key = ChannelKey(row["namespace"], row["channel"])
             spent[key] += row["prompt_tokens"] + row["completion_tokens"]
         return spent
@@ -77,19 +75,18 @@ class PaidTokens:
     usage: Usage
 
 
-def paid_tokens(path: Path) -> list[PaidTokens]:
+def paid_tokens(path: Path | str) -> list[PaidTokens]:
     """What the answers of a store cost, by day, channel, model and stage.
 
     Raises:
-        StoreError: the directory is not a store.
+        StoreError: there is no store.
     """
     names = ["day", "namespace", "channel", "model", "stage"]
     tokens = ["prompt_tokens", "completion_tokens"]
     try:
-        table = lancedb.connect(str(path)).open_table("answers") if path.is_dir() else None
-        if table is None:
+        if not is_remote(path) and not Path(path).is_dir():
             raise StoreError(f"store {path} does not exist")
-        rows = table.search().select([*names, *tokens]).limit(None).to_arrow()
+        rows = SharedTable(connect(path), "answers").read("", [*names, *tokens])
     except (OSError, ValueError, RuntimeError) as err:
         if isinstance(err, StoreError):
             raise

@@ -1,47 +1,47 @@
-"""The durable history: a LanceDB directory with turns, chunks, vectors, windows and summaries.
+"""The durable history: a LanceDB store with turns, chunks, vectors, windows and summaries.
 
-A window is appended as a whole, its `windows` row last as the commit marker. What lies beyond the
+Windows are appended as a whole, their `windows` rows last as the commit marker. What lies beyond the
 last marker of a channel was left by a crash and is dropped when the channel is loaded. A `meta`
 row names everything that stored rows depend on; a store made differently is refused.
+
+Several processes may write a store, each its own channels.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import lancedb
-import numpy as np
-import pyarrow as pa
-
+from connectors import lancedb_changes, lancedb_loading
 from connectors.lancedb_answers import LanceAnswers
+from connectors.lancedb_sharing import Tables, is_remote
 from connectors.lancedb_tables import (
-    SCHEMAS,
     StoreError,
-    add_vectors,
     first_line,
     literal,
     occupy,
     place,
-    to_chunk,
-    to_turn,
+    resting_on,
     turn_row,
     vector_positions,
-    vectors_schema,
+    vector_rows,
     where,
 )
-from operators.dense import Vectors
-from operators.history import RecordedWindow
-from operators.messages import ChannelKey
-from operators.windows import Window, WindowRef
+from operators.history import RecordedWindow, StoredChannel, StoredSummary
+from operators.messages import ChannelKey, Turn
 
 __all__ = ["Fingerprint", "LanceStore"]
+
+_READS = 20  # of a channel that another process is changing
+_PAUSE = 0.05  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,19 @@ class Fingerprint:
     chunk_overlap: int
     analyser: str
     embedder: str | None
-    schema: int = 1
+    schema: int = 2
 
 
 class LanceStore:
-    """A history store in a directory, for one running engine at a time.
+    """A history store in a directory, for one running engine at a time, or in an object store.
 
     Args:
-        path: the directory; made, readable by its owner alone, if it does not exist.
+        path: the directory, made, readable by its owner alone, if it does not exist; or the address
+            in an object store, `s3://bucket/prefix`, which nothing keeps two engines from using.
         fingerprint: what the engine would write.
         dimensions: length of a vector; None for a history without vectors.
         shared: another process of the same engine holds the directory already.
+        reader: channels are only read, while others write them; the store has to be there.
 
     Raises:
         StoreError: the path is not a store, another engine is using it, or it was made with
@@ -72,101 +74,161 @@ class LanceStore:
     """
 
     def __init__(
-        self, path: Path, fingerprint: Fingerprint, dimensions: int | None, *, shared: bool = False
+        self,
+        path: Path | str,
+        fingerprint: Fingerprint,
+        dimensions: int | None,
+        *,
+        shared: bool = False,
+        reader: bool = False,
     ) -> None:
         self.path = path
-        self._dimensions = dimensions
-        self._lock = None if shared else occupy(path)
-        schemas = dict(SCHEMAS)
-        if dimensions is not None:
-            for kind in ("chunk", "turn"):
-                schemas[f"{kind}_vectors_{fingerprint.embedder}"] = vectors_schema(dimensions)
+        self._reader = reader
+        if reader and not is_remote(path) and not Path(path).is_dir():
+            raise StoreError(f"store {path} cannot be read: there is no such directory")
+        self._lock = None if shared or reader or is_remote(path) else occupy(Path(path))
         try:
-            self._database = lancedb.connect(str(path))
-            self._tables = {
-                name: self._database.create_table(name, schema=schema, exist_ok=True)
-                for name, schema in schemas.items()
-            }
+            self.tables = Tables(path, fingerprint.embedder, dimensions, make=not reader)
             self._check(fingerprint)
         except (OSError, ValueError, RuntimeError) as err:
             self.close()
             if isinstance(err, StoreError):
                 raise
             raise StoreError(f"store {path} cannot be read: {first_line(err)}") from err
-        self.answers = LanceAnswers(self._tables["answers"])
-        self._chunk_vectors = self._tables.get(f"chunk_vectors_{fingerprint.embedder}")
-        self._turn_vectors = self._tables.get(f"turn_vectors_{fingerprint.embedder}")
+        self.answers = LanceAnswers(self.tables["answers"])
 
-    def load(self, key: ChannelKey) -> list[RecordedWindow]:
-        """The committed windows of a channel, in order."""
-        with self._usable():
-            return list(self._load(key))
+    def load(self, key: ChannelKey) -> StoredChannel:
+        """What is committed of a channel; whatever lies beyond its last window is dropped.
 
-    def _load(self, key: ChannelKey) -> Iterator[RecordedWindow]:
-        windows = sorted(self._rows("windows", key), key=lambda row: row["window"])
-        until = windows[-1]["last_seq"] + 1 if windows else 0
-        self._drop_uncommitted(key, windows=len(windows), turns=until)
-        turns = sorted(self._rows("turns", key), key=lambda row: row["seq"])
-        chunks = sorted(self._rows("chunks", key), key=lambda row: (row["window"], row["start"]))
-        chunk_vectors = self._vectors(self._chunk_vectors, key)
-        turn_vectors = self._vectors(self._turn_vectors, key)
-        cuts = np.searchsorted([row["window"] for row in chunks], np.arange(len(windows) + 1)).tolist()
-        complete = len(turns) == until and all(
-            vectors is None or len(vectors) == len(rows)
-            for vectors, rows in ((chunk_vectors, chunks), (turn_vectors, turns))
-        )
-        if not complete:
-            raise StoreError(f"store {self.path}: rows of {key} are missing: restore it from a backup")
-        for row, (first_chunk, end_chunk) in zip(windows, pairwise(cuts), strict=True):
-            first, end = row["first_seq"], row["last_seq"] + 1
-            ref = WindowRef(key, row["window"], first, end - 1, row["revision"])
-            yield RecordedWindow(
-                Window(ref, tuple(to_turn(turn) for turn in turns[first:end])),
-                tuple(to_chunk(chunk) for chunk in chunks[first_chunk:end_chunk]),
-                None if chunk_vectors is None else chunk_vectors[first_chunk:end_chunk],
-                None if turn_vectors is None else turn_vectors[first:end],
-            )
+        Raises:
+            StoreError: committed rows are missing.
+        """
+        with self.usable():
+            for number in range(_READS):
+                try:
+                    return lancedb_loading.load(self.tables, key, owned=not self._reader)
+                except lancedb_loading.IncompleteError as err:
+                    if not self._reader or number == _READS - 1:
+                        raise StoreError(f"store {self.path}: {err}: restore it from a backup") from err
+                time.sleep(random.uniform(0, _PAUSE))
+        raise AssertionError
 
-    def append(self, recorded: RecordedWindow) -> None:
-        """Commit one window: turns, chunks and vectors, then the `windows` row."""
-        with self._usable():
+    def append(self, recorded: Sequence[RecordedWindow]) -> None:
+        """Commit windows, in one commit per table: turns, chunks, vectors, then the `windows` rows."""
+        with self.usable():
             self._append(recorded)
 
-    def _append(self, recorded: RecordedWindow) -> None:
-        window, ref = recorded.window, recorded.window.ref
-        columns = place(ref.key)
-        self._add("turns", [{**columns, **turn_row(turn)} for turn in window.turns])
-        self._add("chunks", [{**columns, "window": ref.index, **asdict(chunk)} for chunk in recorded.chunks])
-        if recorded.chunk_vectors is not None and recorded.turn_vectors is not None:
-            chunk_positions, turn_positions = vector_positions(recorded)
-            add_vectors(self._chunk_vectors, ref.key, chunk_positions, recorded.chunk_vectors)
-            add_vectors(self._turn_vectors, ref.key, turn_positions, recorded.turn_vectors)
-        row = {"window": ref.index, "first_seq": ref.first_seq, "last_seq": ref.last_seq}
-        row |= {"revision": ref.revision, "tokens": window.tokens}
-        self._add("windows", [{**columns, **row, "start": window.start, "end": window.end}])
+    def _append(self, recorded: Sequence[RecordedWindow]) -> None:
+        columns = [place(one.window.ref.key) for one in recorded]
+        self.tables["turns"].add(
+            [
+                {**columns_, **turn_row(turn)}
+                for columns_, one in zip(columns, recorded, strict=True)
+                for turn in one.window.turns
+            ]
+        )
+        self.tables["chunks"].add(list(chain.from_iterable(map(lancedb_changes.chunk_rows, recorded))))
+        self._append_vectors(recorded)
+        self.tables["windows"].add(
+            [
+                {
+                    **columns_,
+                    "window": one.window.ref.index,
+                    "first_seq": one.window.ref.first_seq,
+                    "last_seq": one.window.ref.last_seq,
+                    "revision": one.window.ref.revision,
+                    "tokens": one.window.tokens,
+                    "start": one.window.start,
+                    "end": one.window.end,
+                }
+                for columns_, one in zip(columns, recorded, strict=True)
+            ]
+        )
 
-    def summary_ids(self, key: ChannelKey) -> set[str]:
-        """Ids of the channel's finished summaries."""
-        query = self._tables["summaries"].search().where(where(key)).select(["summary_id"]).limit(None)
-        return set(query.to_arrow()["summary_id"].to_pylist())
+    def _append_vectors(self, recorded: Sequence[RecordedWindow]) -> None:
+        positions = [vector_positions(one) for one in recorded]
+        keys = [one.window.ref.key for one in recorded]
+        for table, place_, vectors in (
+            (self.tables.chunk_vectors, 0, [one.chunk_vectors for one in recorded]),
+            (self.tables.turn_vectors, 1, [one.turn_vectors for one in recorded]),
+        ):
+            there = [of_window for of_window in vectors if of_window is not None]
+            if table is not None and there:
+                named = [(key, of_both[place_]) for key, of_both in zip(keys, positions, strict=True)]
+                table.add(vector_rows(named, there))
+
+    def begin_change(self, key: ChannelKey, turns: Sequence[Turn], windows: Sequence[int]) -> None:
+        """Replace recorded turns, and mark the windows (by index) that hold them as unfinished.
+
+        Paid answers, and the bodies of summaries, that rest on the turns are erased, and so are
+        the vectors that any embedder made of them. Files hold them until maintenance comes by.
+        """
+        with self.usable():
+            lancedb_changes.begin_change(self.tables, self.answers, key, turns, windows)
+
+    def finish_change(self, recorded: RecordedWindow) -> None:
+        """Replace the chunks, vectors and revision of a window, which ends its change."""
+        with self.usable():
+            lancedb_changes.finish_change(self.tables, recorded)
+
+    def resting_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
+        """The summaries whose window or memory holds one of the turns, in the order of windows."""
+        if not seqs:
+            return []
+        with self.usable():
+            rows = self.tables["summaries"].rows(f"{where(key)} AND {resting_on(seqs)}")
+        found = [
+            StoredSummary(
+                key,
+                row["summary_id"],
+                row["first_seq"],
+                row["last_seq"],
+                tuple(row["recalled"]),
+                row["revision"],
+                row["body"],
+            )
+            for row in rows
+        ]
+        return sorted(found, key=lambda summary: (summary.first_seq, summary.summary_id))
+
+    def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:
+        """Remember messages that were deleted before they came."""
+        rows = [{**place(key), "id": id_} for id_ in dict.fromkeys(ids)]
+        if rows:
+            with self.usable():
+                self.tables["erased"].put(rows)
 
     def summary(self, summary_id: str) -> bytes:
-        """The finished summary, byte for byte as it was emitted."""
-        query = self._tables["summaries"].search().where(f"summary_id = {literal(summary_id)}")
-        rows = query.select(["body"]).limit(1).to_list()
-        if not rows:
-            raise StoreError(f"store {self.path}: there is no summary {summary_id}")
+        """The finished summary, byte for byte as it was emitted.
+
+        Raises:
+            StoreError: there is none, or it was erased with a message that it rested on.
+        """
+        with self.usable():
+            rows = self.tables["summaries"].rows(f"summary_id = {literal(summary_id)}", ["body"])
+        if not rows or not rows[0]["body"]:
+            why = "it was erased with a message" if rows else "there is no such summary"
+            raise StoreError(f"store {self.path}: summary {summary_id} cannot be read: {why}")
         body: bytes = rows[0]["body"]
         return body
 
-    def put_summary(self, key: ChannelKey, summary_id: str, body: bytes) -> None:
-        """Keep a finished summary."""
-        with self._usable():
-            self._add("summaries", [{**place(key), "summary_id": summary_id, "body": body}])
+    def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
+        """Keep finished summaries, in one commit, in place of older ones with their ids; the last wins."""
+        last = {summary.summary_id: summary for summary in summaries}
+        if not last:
+            return
+        rows = [{**place(summary.key), **_summary_row(summary)} for summary in last.values()]
+        table = self.tables["summaries"]
+        with self.usable():
+            # Looking first is cheaper than replacing by far, and hardly ever finds anything.
+            if table.count(f"summary_id IN ({', '.join(map(literal, last))})"):
+                table.put(rows)
+            else:
+                table.add(rows)
 
     @contextmanager
-    def _usable(self) -> Iterator[None]:
-        """Failures of LanceDB and the disk in our words."""
+    def usable(self) -> Iterator[None]:
+        """Failures of LanceDB and the disk become a `StoreError` of one line."""
         try:
             yield
         except (OSError, ValueError, RuntimeError) as err:
@@ -180,11 +242,13 @@ class LanceStore:
             self._lock.close()
 
     def _check(self, fingerprint: Fingerprint) -> None:
-        recorded = self._tables["meta"].search().limit(None).to_list()
-        if not recorded:
-            self._add("meta", [{"fingerprint": json.dumps(asdict(fingerprint))}])
-            return
-        found: Mapping[str, Any] = json.loads(recorded[0]["fingerprint"])
+        rows = self.tables["meta"].rows("")
+        if not rows and not self._reader:
+            self.tables["meta"].add([{"fingerprint": json.dumps(asdict(fingerprint))}])
+        for row in rows:
+            self._compare(json.loads(row["fingerprint"]), fingerprint)
+
+    def _compare(self, found: Mapping[str, Any], fingerprint: Fingerprint) -> None:
         # The embedder last: a reindex helps where nothing else differs.
         for name, wanted in sorted(asdict(fingerprint).items(), key=lambda item: item[0] == "embedder"):
             if found.get(name) != wanted:
@@ -196,28 +260,8 @@ class LanceStore:
                     f"store {self.path} was made with {name} {found.get(name)!r}, not {wanted!r}: {help_}"
                 )
 
-    def _rows(self, table: str, key: ChannelKey) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._tables[table].search().where(where(key)).limit(None).to_list()
-        return rows
 
-    def _vectors(self, table: Any, key: ChannelKey) -> Vectors | None:
-        if table is None:
-            return None
-        rows = table.search().where(where(key)).select(["position", "vector"]).limit(None).to_arrow()
-        rows = rows.sort_by("position").combine_chunks()
-        flat = rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        return np.asarray(flat, dtype=np.float32).reshape(-1, self._dimensions or 0)
-
-    def _drop_uncommitted(self, key: ChannelKey, *, windows: int, turns: int) -> None:
-        beyond = {
-            self._tables["turns"]: f"seq >= {turns}",
-            self._tables["chunks"]: f"window >= {windows}",
-            self._chunk_vectors: f"position >= {windows << 32}",
-            self._turn_vectors: f"position >= {turns}",
-        }
-        for table, condition in beyond.items():
-            if table is not None and table.count_rows(f"{where(key)} AND {condition}"):
-                table.delete(f"{where(key)} AND {condition}")
-
-    def _add(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._tables[table].add(pa.Table.from_pylist(list(rows), schema=SCHEMAS[table]))
+def _summary_row(summary: StoredSummary) -> dict[str, Any]:
+    row = asdict(summary)
+    del row["key"]
+    return row

@@ -16,17 +16,20 @@ from operators.history import HistoryError, RecordedWindow
 from operators.messages import Author, ChannelKey, Turn
 
 __all__ = [
+    "KEYS",
     "SCHEMAS",
+    "TIME",
     "StoreError",
-    "add_vectors",
     "first_line",
     "literal",
     "occupy",
     "place",
+    "resting_on",
     "to_chunk",
     "to_turn",
     "turn_row",
     "vector_positions",
+    "vector_rows",
     "vectors_schema",
     "where",
 ]
@@ -50,6 +53,8 @@ SCHEMAS = {
             pa.field("reply_to", pa.string()),
             pa.field("permalink", pa.string()),
             pa.field("late", pa.bool_(), False),
+            pa.field("edited", TIME),
+            pa.field("deleted", pa.bool_(), False),
         ]
     ),
     "chunks": pa.schema(
@@ -76,8 +81,18 @@ SCHEMAS = {
         ]
     ),
     "summaries": pa.schema(
-        [*PLACE, pa.field("summary_id", pa.string(), False), pa.field("body", pa.binary(), False)]
+        [
+            *PLACE,
+            pa.field("summary_id", pa.string(), False),
+            pa.field("first_seq", pa.int64(), False),
+            pa.field("last_seq", pa.int64(), False),
+            pa.field("recalled", pa.list_(pa.int64()), False),
+            pa.field("revision", pa.int64(), False),
+            pa.field("body", pa.binary(), False),
+        ]
     ),
+    "changes": pa.schema([*PLACE, pa.field("window", pa.int64(), False)]),
+    "erased": pa.schema([*PLACE, pa.field("id", pa.string(), False)]),
     "answers": pa.schema(
         [
             *PLACE,
@@ -95,6 +110,17 @@ SCHEMAS = {
     ),
     "meta": pa.schema([pa.field("fingerprint", pa.string(), False)]),
 }
+KEYS = {
+    "turns": ["namespace", "channel", "seq"],
+    "chunks": ["namespace", "channel", "window", "start"],
+    "windows": ["namespace", "channel", "window"],
+    "summaries": ["summary_id"],
+    "changes": ["namespace", "channel", "window"],
+    "erased": ["namespace", "channel", "id"],
+    "answers": ["namespace", "channel", "first_seq", "last_seq", "stage", "digest", "model", "day"],
+    "meta": ["fingerprint"],
+}
+"""The columns that tell the rows of a table apart."""
 
 
 class StoreError(HistoryError):
@@ -113,20 +139,26 @@ def vector_positions(recorded: RecordedWindow) -> tuple[list[int], list[int]]:
     return chunks, [turn.seq for turn in recorded.window.turns]
 
 
-def add_vectors(table: Any, key: ChannelKey, positions: Sequence[int], vectors: Vectors) -> None:
-    """Append vectors to a table of `vectors_schema`, in one commit."""
-    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+def vector_rows(
+    positions: Sequence[tuple[ChannelKey, Sequence[int]]], vectors: Sequence[Vectors]
+) -> pa.Table:
+    """Rows of a table of vectors: float32 `[rows, dimensions]` in all, in the order of the positions."""
+    keys = [key for key, of_key in positions for _ in of_key]
+    stacked = np.concatenate(vectors).astype(np.float32, copy=False)
     columns = {
-        "namespace": [key.namespace] * len(positions),
-        "channel": [key.channel] * len(positions),
-        "position": positions,
-        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+        "namespace": [key.namespace for key in keys],
+        "channel": [key.channel for key in keys],
+        "position": [position for _, of_key in positions for position in of_key],
+        "vector": pa.FixedSizeListArray.from_arrays(pa.array(stacked.ravel()), stacked.shape[1]),
     }
-    table.add(pa.table(columns, schema=table.schema))
+    return pa.table(columns, schema=vectors_schema(stacked.shape[1]))
 
 
 def occupy(path: Path) -> IO[str]:
     """Hold the directory, made if need be, until the file is closed or the process ends.
+
+    A child process that is given the file (`subprocess.Popen(..., pass_fds=[lock.fileno()])`) holds
+    the directory as well: it stays held until the last of them has ended.
 
     Raises:
         StoreError: another engine holds it, or it cannot be made.
@@ -152,6 +184,13 @@ def place(key: ChannelKey) -> dict[str, str]:
 def where(key: ChannelKey) -> str:
     """The condition that selects a channel."""
     return f"namespace = {literal(key.namespace)} AND channel = {literal(key.channel)}"
+
+
+def resting_on(seqs: Sequence[int]) -> str:
+    """The condition that selects what is about one of the turns, or quotes it."""
+    about = [f"(first_seq <= {seq} AND last_seq >= {seq})" for seq in map(int, seqs)]
+    quoted = ", ".join(str(int(seq)) for seq in seqs)
+    return f"({' OR '.join(about)} OR array_has_any(recalled, make_array({quoted})))"
 
 
 def literal(text: str) -> str:
@@ -180,14 +219,19 @@ def turn_row(turn: Turn) -> dict[str, Any]:
         "reply_to": turn.reply_to,
         "permalink": turn.permalink,
         "late": turn.late,
+        "edited": turn.edited,
+        "deleted": turn.deleted,
     }
+
+
+_TURN_COLUMNS = [name for name in SCHEMAS["turns"].names if name not in ("namespace", "channel")]
+_TURN_COLUMNS = [name for name in _TURN_COLUMNS if not name.startswith("author_")]
 
 
 def to_turn(row: Mapping[str, Any]) -> Turn:
     """A row of `turns` as a turn."""
     author = Author(row["author_id"], row["author_name"], row["author_bot"])
-    names = ("seq", "id", "ts", "text", "tokens", "digest", "thread", "reply_to", "permalink", "late")
-    return Turn(author=author, **{name: row[name] for name in names})
+    return Turn(author=author, **{name: row[name] for name in _TURN_COLUMNS})
 
 
 def to_chunk(row: Mapping[str, Any]) -> Chunk:

@@ -10,22 +10,33 @@ from bytewax.outputs import Sink
 from operators.engine import Engine
 from operators.messages import DeadLetter, Received
 from operators.steps import admit, build_memory, cut_windows, detect_gaps, record_history, summarize
+from operators.summaries import Emission
 
 __all__ = ["summarize_flow"]
 
 
 def summarize_flow(
-    engine: Engine, source: Source[Received], sink: Sink[tuple[str, bytes]], rejects: Sink[DeadLetter]
+    engine: Engine,
+    source: Source[Received],
+    sink: Sink[tuple[str, Emission]],
+    rejects: Sink[DeadLetter],
+    debug: Sink[tuple[str, Emission]] | None = None,
 ) -> Dataflow:
-    """Messages in, one summary a window out; what is no message goes to `rejects`."""
+    """Messages in, one summary a window out; what is no message goes to `rejects`.
+
+    Edits and deletions change the history, and the summaries that rested on it come again. `debug`
+    gets the summaries as well.
+    """
     flow = Dataflow("backscroll")
     messages = op.input("messages", flow, source)
     turns, rejected = admit("turns", messages, engine)  # validate, key by channel, give seq
-    windows = cut_windows("windows", turns, engine)  # closed windows
+    windows = cut_windows("windows", turns, engine)  # closed windows, and changes of earlier ones
     recorded = record_history("history", windows, engine)  # chunk, embed, index, store
     gapped = detect_gaps("gaps", recorded, engine)  # what the window presupposes
     recalled = build_memory("memory", gapped, engine)  # as-of retrieval, refinement, accumulation
     summaries, failed = summarize("summaries", recalled, engine)  # stored, then emitted
     op.output("sink", summaries, sink)
+    if debug is not None:
+        op.output("debug", summaries, debug)
     op.output("rejects", op.merge("dead_letters", rejected, failed), rejects)
     return flow

@@ -1,7 +1,8 @@
-"""Append-only typed arrays: a prefix, once written, is never moved under a reader.
+"""Growing typed arrays: rows, once written, are never moved under a reader.
 
-Growing copies into a larger buffer and leaves the old one to whoever still reads it, so a view of
-the first `n` rows stays valid while another thread appends.
+Growing and replacing copy into a new buffer and leave the old one to whoever still reads it, so a
+view stays as it was while another thread changes the array. To set a row where it stands, for its
+readers too, assign to the view: `array.view[5] = row`.
 """
 
 from __future__ import annotations
@@ -39,10 +40,25 @@ class GrowingArray:
 
     def extend(self, rows: Any) -> None:
         """Add several rows."""
-        rows = np.asarray(rows, dtype=self._buffer.dtype).reshape(-1, *self._buffer.shape[1:])
+        rows = self._shaped(rows)
         self._reserve(len(rows))
         self._buffer[self._length : self._length + len(rows)] = rows
         self._length += len(rows)
+
+    def replace(self, start: int, stop: int, rows: Any) -> None:
+        """Put any number of rows in the place of rows `[start, stop)`, in a new buffer.
+
+        Raises:
+            IndexError: `[start, stop)` is no range of the array's rows.
+        """
+        if not 0 <= start <= stop <= self._length:
+            raise IndexError(f"rows [{start}, {stop}) are not in an array of {self._length} rows")
+        rows = self._shaped(rows)
+        self._buffer = np.concatenate([self._buffer[:start], rows, self._buffer[stop : self._length]])
+        self._length = len(self._buffer)
+
+    def _shaped(self, rows: Any) -> NDArray[Any]:
+        return np.asarray(rows, dtype=self._buffer.dtype).reshape(-1, *self._buffer.shape[1:])
 
     def _reserve(self, rows: int) -> None:
         needed = self._length + rows

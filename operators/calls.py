@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, wait
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -20,7 +20,9 @@ from typing import Any, Generic, TypeVar
 
 from bytewax.operators import StatefulBatchLogic
 
-__all__ = ["ConcurrentCalls", "drain", "on_executor"]
+from operators.state import Stamped, stamped, unstamped
+
+__all__ = ["ConcurrentCalls", "Grouped", "drain", "on_executor"]
 
 X = TypeVar("X")
 Y = TypeVar("Y")
@@ -36,6 +38,52 @@ async def on_executor(work: Callable[[], Y], *, priority: int = 0) -> Y:
     future: Future[Y] = Future()
     _queue().put((priority, next(_ARRIVAL), work, future))
     return await asyncio.wrap_future(future)
+
+
+class Grouped(Generic[X, Y]):
+    """Work on the executor that costs less for several items at once.
+
+    Items that come while the executor is busy are done together, in their order.
+
+    Args:
+        work: does a group, and returns a result for every item.
+        priority: as of `on_executor`.
+        most: items in a group.
+    """
+
+    def __init__(self, work: Callable[[list[X]], Sequence[Y]], *, priority: int, most: int = 64) -> None:
+        self._work = work
+        self._priority = priority
+        self._most = most
+        self._waiting: deque[tuple[X, asyncio.Future[Y]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __call__(self, item: X) -> Y:
+        """The item's result, or what its group's work raised."""
+        done: asyncio.Future[Y] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, done))
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        return await done
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(0)  # others that are ready join
+            await self._do([self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))])
+
+    async def _do(self, group: list[tuple[X, asyncio.Future[Y]]]) -> None:
+        try:
+            results = await on_executor(
+                lambda: self._work([item for item, _ in group]), priority=self._priority
+            )
+        except Exception as err:
+            for _, done in group:
+                if not done.done():
+                    done.set_exception(err)
+            return
+        for (_, done), result in zip(group, results, strict=True):
+            if not done.done():
+                done.set_result(result)
 
 
 def drain() -> None:
@@ -63,7 +111,7 @@ def drain() -> None:
     cancelled.result()
 
 
-class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
+class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
     """Calls in flight for one key.
 
     Args:
@@ -77,7 +125,7 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
     def __init__(
         self,
         call: Callable[[X], Awaitable[Y]],
-        resume: tuple[X, ...] | None,
+        resume: Stamped | None,
         *,
         per_key: int,
         stopping: threading.Event,
@@ -88,7 +136,7 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
         self._stopping = stopping
         self._fail = fail
         self._queue: deque[tuple[X, Future[Y]]] = deque()
-        for item in resume or ():
+        for item in unstamped(resume) or ():
             self._submit(item)
 
     def on_batch(self, values: list[X]) -> tuple[list[Y], bool]:
@@ -112,9 +160,9 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, tuple[X, ...]], Generic[X, Y]):
         """Bytewax: when to look again; None while nothing is in flight."""
         return datetime.now(UTC) + _POLL if self._queue and not self._stopping.is_set() else None
 
-    def snapshot(self) -> tuple[X, ...]:
+    def snapshot(self) -> Stamped:
         """Bytewax: the items whose results have not been emitted."""
-        return tuple(item for item, _ in self._queue)
+        return stamped(tuple(item for item, _ in self._queue))
 
     def _submit(self, item: X) -> None:
         self._queue.append((item, asyncio.run_coroutine_threadsafe(self._run(item), _loop())))

@@ -41,8 +41,10 @@ class Chunker:
             raise ValueError(msg)
 
     def chunk(self, turns: Sequence[Turn]) -> tuple[Chunk, ...]:
-        """The chunks of one window's turns, in order; the last may be shorter."""
+        """The chunks of one window's turns, in order; the last may be shorter, and tombstones have none."""
         tokens = [token for turn in turns for token in encode(turn.rendered)]
+        if not tokens:
+            return ()
         ends = list(accumulate(turn.tokens for turn in turns))
         chunks = []
         for start in range(0, max(len(tokens) - self.overlap, 1), self.size - self.overlap):

@@ -43,16 +43,31 @@ class Embedder(Protocol):
 
 
 class AsOfDense:
-    """Unit vectors of a channel's chunks, append-only; scores are cosines."""
+    """Unit vectors of a channel's chunks, window by window; scores are cosines.
+
+    Another thread may ask for scores during `append_window`, but not during `replace_window`.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self._vectors = GrowingArray(np.float32, (dimensions,))
         self._cuts = [0]
 
     def append_window(self, vectors: Vectors) -> None:
-        """Add the chunk vectors of the next closed window."""
+        """Add the chunk vectors of the next closed window, float32 `[chunks, dimensions]`."""
         self._vectors.extend(vectors)
         self._cuts.append(len(self._vectors))
+
+    def replace_window(self, window: int, vectors: Vectors) -> None:
+        """Give window `window`, counted from 0, other chunk vectors; the chunks after it move along.
+
+        Raises:
+            IndexError: the index has no such window.
+        """
+        if not 0 <= window < len(self._cuts) - 1:
+            raise IndexError(f"window {window} is not in an index of {len(self._cuts) - 1} windows")
+        self._vectors.replace(self._cuts[window], self._cuts[window + 1], vectors)
+        shift = len(self._vectors) - self._cuts[-1]
+        self._cuts[window + 1 :] = [cut + shift for cut in self._cuts[window + 1 :]]
 
     def scores(self, queries: Vectors, *, windows: int) -> NDArray[Any]:
         """Cosine of every query to every chunk of the first `windows` windows, `[queries, chunks]`."""

@@ -5,30 +5,37 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
+from prometheus_client import Gauge
 
-from operators.history import Histories
+from operators.histories import Histories
 from operators.memory import Retrieval
 from operators.metrics import PENDING_WINDOWS
 from operators.stages import GapStage, SummaryStage
 from operators.windows import WindowCutter
 
-__all__ = ["Engine", "Pending"]
+__all__ = ["Engine", "Liveness", "Pending"]
 
 
 class Pending:
-    """Windows between their close and their summary, over all processes of one machine.
+    """Windows that wait for something, over all processes of one machine.
 
     Args:
         slots: int64 `[processes]`, shared by the processes; every process writes its own slot.
         slot: the place of this process.
+        gauge: a metric that follows this process's part.
     """
 
-    def __init__(self, slots: NDArray[np.int64] | None = None, slot: int = 0) -> None:
+    def __init__(
+        self, slots: NDArray[np.int64] | None = None, slot: int = 0, gauge: Gauge | None = None
+    ) -> None:
+        self._gauge = gauge
         self._slots = np.zeros(1, np.int64) if slots is None else slots
         self._slot = slot
+        self._lock = threading.Lock()
 
     @property
     def total(self) -> int:
@@ -36,9 +43,55 @@ class Pending:
         return int(self._slots.sum())
 
     def add(self, windows: int) -> None:
-        """Count windows that closed, or, below zero, that are done."""
-        self._slots[self._slot] += windows
-        PENDING_WINDOWS.set(int(self._slots[self._slot]))
+        """Count windows that begin to wait, or, below zero, that are done."""
+        with self._lock:
+            self._slots[self._slot] += windows
+            if self._gauge is not None:
+                self._gauge.set(int(self._slots[self._slot]))
+
+
+class Liveness:
+    """Whether the source keeps up with its stream, and since when: only then is silence a pause.
+
+    A source that follows a live stream says `at_end` for each of its partitions, as it reads. Until
+    `begin` was called, as for files, time on the wall clock means nothing.
+    """
+
+    _BEHIND = timedelta(seconds=1)  # what is read faster than that was no backlog
+
+    def __init__(self) -> None:
+        self.used = False
+        self._behind: dict[str, datetime] = {}
+        self._since = datetime.now(UTC)
+
+    def begin(self) -> None:
+        """The source follows a live stream from now on."""
+        self.used = True
+        self._since = datetime.now(UTC)
+
+    def at_end(self, part: str, reached: bool) -> None:
+        """A partition was read to its end, or has more."""
+        now = datetime.now(UTC)
+        if not reached:
+            self._behind.setdefault(part, now)
+        elif now - self._behind.pop(part, now) > self._BEHIND:
+            self._since = now
+
+    def interrupt(self) -> None:
+        """Nothing is read for now: silence does not count."""
+        self._since = datetime.now(UTC)
+
+    @property
+    def since(self) -> datetime | None:
+        """Since when the source has kept up; None while it does not."""
+        now = datetime.now(UTC)
+        late = any(now - behind > self._BEHIND for behind in self._behind.values())
+        return self._since if self.used and not late else None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the source keeps up."""
+        return self.since is not None
 
 
 @dataclass(slots=True)
@@ -48,6 +101,10 @@ class Engine:
     `counters` holds messages, turns, duplicates, dead_letters, windows (closed), recorded (newly),
     provisional, gaps, summaries (made), degraded, reissued (taken from the store as they were), failed
     (windows that became dead letters), dropped_gaps, prompt_tokens and completion_tokens.
+    `changes` are edits and deletions, `reissues` summaries made again because of them, `lost` messages
+    that the broker no longer had, `unposted` edits and deletions without a message.
+    `lateness` is how long messages wait for earlier ones, `scattered_channels` allows a channel to
+    come from several partitions, `reissue` makes summaries again that a change has touched.
     `stopping` asks the source to end without closing open windows; `failure` is why, if a step or
     the source failed. Raised from a step, an error would tear the dataflow down in mid-epoch.
     """
@@ -62,15 +119,24 @@ class Engine:
     budget: int = 1024
     max_gaps: int = 8
     pending_limit: int = 256
+    unrecorded_limit: int = 32
+    lateness: timedelta = timedelta()
+    scattered_channels: bool = False
+    reissue: bool = True
     counters: Counter[str] = field(default_factory=Counter)
-    pending: Pending = field(default_factory=Pending)
+    pending: Pending = field(default_factory=lambda: Pending(gauge=PENDING_WINDOWS))
+    unrecorded: Pending = field(default_factory=Pending)
+    liveness: Liveness = field(default_factory=Liveness)
     stopping: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
 
     @property
     def throttled(self) -> bool:
-        """Whether the source should wait: too many windows are between their close and their summary."""
-        return self.pending.total >= self.pending_limit
+        """Whether the source should wait: too many windows wait for their summary, or to be recorded."""
+        busy = self.pending.total >= self.pending_limit or self.unrecorded.total >= self.unrecorded_limit
+        if busy:
+            self.liveness.interrupt()
+        return busy
 
     def fail(self, error: BaseException) -> None:
         """Stop the dataflow in good order because of an error; the first one is kept."""

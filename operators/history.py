@@ -7,7 +7,6 @@ nothing from a window or after it leaks into its own memory.
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,18 +17,19 @@ from numpy.typing import NDArray
 
 from operators.arrays import GrowingArray
 from operators.bm25 import AsOfBM25
-from operators.chunks import Chunk, Chunker
-from operators.dense import AsOfDense, Embedder, Vectors
+from operators.chunks import Chunk
+from operators.dense import AsOfDense, Vectors
 from operators.messages import ChannelKey, Turn
 from operators.windows import Window, WindowRef
 
 __all__ = [
     "AsOf",
     "ChannelHistory",
-    "Histories",
     "HistoryError",
     "HistoryStore",
     "RecordedWindow",
+    "StoredChannel",
+    "StoredSummary",
 ]
 
 
@@ -51,36 +51,96 @@ class RecordedWindow:
     turn_vectors: Vectors | None
 
 
+@dataclass(frozen=True, slots=True)
+class StoredSummary:
+    """A finished summary as the store keeps it: its bytes and the turns that it rests on.
+
+    `recalled` are the turns of the memory. `body` is empty once a turn that it rests on was changed:
+    what was sent is then no longer kept, and the summary has to be made again.
+    """
+
+    key: ChannelKey
+    summary_id: str
+    first_seq: int
+    last_seq: int
+    recalled: tuple[int, ...]
+    revision: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChannel:
+    """What a store holds of a channel.
+
+    Args:
+        windows: the committed windows, in order.
+        summary_ids: ids of the finished summaries that have a body.
+        erased_ids: messages that were deleted before they came.
+        unfinished: indexes of windows whose change was begun and not finished; these come without
+            chunks and vectors, which have to be made again.
+    """
+
+    windows: Sequence[RecordedWindow]
+    summary_ids: frozenset[str] = frozenset()
+    erased_ids: frozenset[str] = frozenset()
+    unfinished: frozenset[int] = frozenset()
+
+
 class HistoryStore(Protocol):
     """Durable windows and summaries. A window is appended as a whole, its `windows` row last."""
 
-    def load(self, key: ChannelKey) -> Iterable[RecordedWindow]:
-        """The committed windows of a channel, in order; whatever lies beyond the last is dropped."""
+    def load(self, key: ChannelKey) -> StoredChannel:
+        """What is committed of a channel; whatever lies beyond its last window is dropped."""
         ...
 
-    def append(self, recorded: RecordedWindow) -> None:
-        """Commit one window; after a crash it is there as a whole or not at all."""
+    def append(self, recorded: Sequence[RecordedWindow]) -> None:
+        """Commit windows, of one channel or of several, those of a channel in their order.
+
+        After a crash each is there as a whole or not at all, and none without those before it.
+        """
         ...
 
-    def summary_ids(self, key: ChannelKey) -> set[str]:
-        """Ids of the channel's finished summaries."""
+    def begin_change(self, key: ChannelKey, turns: Sequence[Turn], windows: Sequence[int]) -> None:
+        """Replace recorded turns, and mark the windows (by index) that hold them as unfinished.
+
+        Paid answers, and the bodies of summaries, that rest on the turns are erased, and so are
+        the vectors that any embedder made of them. Doing it again changes nothing.
+        """
+        ...
+
+    def finish_change(self, recorded: RecordedWindow) -> None:
+        """Replace the chunks, vectors and revision of a window, which ends its change."""
+        ...
+
+    def resting_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
+        """The summaries whose window or memory holds one of the turns."""
+        ...
+
+    def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:
+        """Remember messages that were deleted before they came."""
         ...
 
     def summary(self, summary_id: str) -> bytes:
         """The finished summary, byte for byte as it was emitted."""
         ...
 
-    def put_summary(self, key: ChannelKey, summary_id: str, body: bytes) -> None:
-        """Keep a finished summary before it is emitted."""
+    def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
+        """Keep finished summaries before they are emitted, in place of older ones with their ids."""
         ...
 
 
 class ChannelHistory:
-    """The hot index of one channel: turns, chunk ranges, BM25 postings and vectors, append-only."""
+    """The hot index of one channel: turns, chunk ranges, BM25 postings and vectors.
+
+    It grows by windows; a change of turns replaces what was made of their window. `revision` counts
+    the changes; a window's own revision is the channel's when it closed, or when it last changed.
+    """
 
     def __init__(self, key: ChannelKey, dimensions: int | None) -> None:
         self.key = key
+        self.revision = 0
         self.summary_ids: set[str] = set()
+        self.erased_ids: set[str] = set()
         self._windows: list[WindowRef] = []
         self._last_seqs: list[int] = []
         self._turns: list[Turn] = []
@@ -110,6 +170,10 @@ class ChannelHistory:
         seq = self._seq_by_id.get(message_id)
         return None if seq is None else self._turns[seq]
 
+    def is_erased(self, message_id: str) -> bool:
+        """Whether the message was deleted before it came."""
+        return message_id in self.erased_ids
+
     def turns(self, first_seq: int, last_seq: int) -> Sequence[Turn]:
         """Recorded turns `first_seq` to `last_seq`, inclusive."""
         return self._turns[first_seq : last_seq + 1]
@@ -117,6 +181,10 @@ class ChannelHistory:
     def as_of(self, before_seq: int) -> AsOf:
         """The history as it was before turn `before_seq`: windows that end before it."""
         return AsOf(self, bisect_left(self._last_seqs, before_seq))
+
+    def changed_since(self, revision: int, seqs: Iterable[int]) -> bool:
+        """Whether a window with one of these recorded turns was changed after a revision."""
+        return any(self.window_of(seq).revision > revision for seq in seqs)
 
     def check(self, recorded: RecordedWindow) -> None:
         """Make sure that a window can be appended.
@@ -151,8 +219,28 @@ class ChannelHistory:
             self._dense.append_window(recorded.chunk_vectors)
         if self._turn_vectors is not None and recorded.turn_vectors is not None:
             self._turn_vectors.extend(recorded.turn_vectors)
+        self.revision = max(self.revision, ref.revision)
         self._windows.append(ref)
         self._last_seqs.append(ref.last_seq)  # last: a cut never sees half a window
+
+    def replace(self, recorded: RecordedWindow) -> None:
+        """Replace the content of a recorded window, whose boundaries stay."""
+        ref, turns = recorded.window.ref, recorded.window.turns
+        start, stop = self._bm25.size(ref.index), self._bm25.size(ref.index + 1)
+        self._turns[ref.first_seq : ref.last_seq + 1] = turns
+        self._chunk_turns.replace(
+            start, stop, [(chunk.first_seq, chunk.last_seq) for chunk in recorded.chunks]
+        )
+        self._chunk_tokens.replace(
+            start, stop, [(ref.index, chunk.start, chunk.end) for chunk in recorded.chunks]
+        )
+        self._bm25.replace_window(ref.index, [chunk.text for chunk in recorded.chunks])
+        if self._dense is not None and recorded.chunk_vectors is not None:
+            self._dense.replace_window(ref.index, recorded.chunk_vectors)
+        if self._turn_vectors is not None and recorded.turn_vectors is not None:
+            self._turn_vectors.view[ref.first_seq : ref.last_seq + 1] = recorded.turn_vectors
+        self.revision = max(self.revision, ref.revision)
+        self._windows[ref.index] = ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,50 +294,3 @@ class AsOf:
             raise HistoryError(f"{self.history.key}: turn vectors need a history with an embedder")
         vectors: Vectors = self.history._turn_vectors.view[np.asarray(seqs, dtype=np.intp)]
         return vectors
-
-
-class Histories:
-    """The hot histories of this process, loaded from the store on first use."""
-
-    def __init__(self, store: HistoryStore, embedder: Embedder | None, chunker: Chunker) -> None:
-        self.store = store
-        self.embedder = embedder
-        self.chunker = chunker
-        self._hot: dict[ChannelKey, ChannelHistory] = {}
-        self._lock = threading.Lock()
-
-    def __getitem__(self, key: ChannelKey) -> ChannelHistory:
-        with self._lock:
-            history = self._hot.get(key)
-            if history is None:
-                history = ChannelHistory(key, self.embedder.dimensions if self.embedder else None)
-                for recorded in self.store.load(key):
-                    history.append(recorded)
-                history.summary_ids = self.store.summary_ids(key)
-                self._hot[key] = history
-            return history
-
-    def record(self, window: Window) -> bool:
-        """Chunk, embed, store and index a closed window; False if the history already has it."""
-        history = self[window.ref.key]
-        if window.ref.last_seq < history.recorded_until:
-            return False
-        chunks = self.chunker.chunk(window.turns)
-        chunk_vectors = turn_vectors = None
-        if self.embedder:
-            chunk_vectors = self.embedder.embed_passages([chunk.text for chunk in chunks])
-            turn_vectors = self.embedder.embed_passages([turn.rendered for turn in window.turns])
-        recorded = RecordedWindow(window, chunks, chunk_vectors, turn_vectors)
-        history.check(recorded)
-        self.store.append(recorded)
-        history.append(recorded)
-        return True
-
-    def window_turns(self, ref: WindowRef) -> Sequence[Turn]:
-        """The turns of a recorded window."""
-        return self[ref.key].turns(ref.first_seq, ref.last_seq)
-
-    def put_summary(self, key: ChannelKey, summary_id: str, body: bytes) -> None:
-        """Keep a finished summary, so that a replay emits it again instead of making it again."""
-        self.store.put_summary(key, summary_id, body)
-        self[key].summary_ids.add(summary_id)

@@ -110,6 +110,8 @@ def recent(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
         turn = request.history.turn(seq)
         if turn.tokens > left:
             break
+        if turn.deleted:
+            continue
         left -= turn.tokens
         taken.append(MemoryTurn(turn, None, turn.tokens, None, rank, 0.0))
     return tuple(reversed(taken))
@@ -151,7 +153,8 @@ def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
             k=request.retrieval.rrf_constant,
         )
         best = fused[: request.chunks]
-        seqs = sorted({seq for chunk in best for seq in request.history.chunk_turns(chunk)})
+        touched = {seq for chunk in best for seq in request.history.chunk_turns(chunk)}
+        seqs = sorted(seq for seq in touched if not request.history.turn(seq).deleted)
         scores = (request.history.turn_vectors(seqs) @ vector).tolist()
         extracted.append(sorted(zip(seqs, scores, strict=True), key=lambda pair: (-pair[1], pair[0])))
     return _round_robin(request, extracted)

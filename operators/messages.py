@@ -20,6 +20,7 @@ import orjson
 
 __all__ = [
     "DEFAULT_NAMESPACE",
+    "NOBODY",
     "Author",
     "ChannelKey",
     "DeadLetter",
@@ -69,6 +70,9 @@ class Author:
     bot: bool = False
 
 
+NOBODY = Author("", "-")
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One chat event as received. `ts` is aware UTC; a `flush` has no author and no text."""
@@ -95,7 +99,9 @@ class Turn:
     """A posted message that its channel has admitted: position `seq` and token count.
 
     `tokens` counts `cl100k_base` tokens of the turn as it is read, `author: text` and a line
-    break. `late` marks a turn that is older than one admitted before it.
+    break. `late` marks a turn that is older than one admitted before it. A turn whose message was
+    deleted keeps its place as a tombstone, without author, text and tokens; `edited` is the time
+    of the last edit, or of the deletion.
     """
 
     seq: int
@@ -109,32 +115,45 @@ class Turn:
     reply_to: str | None = None
     permalink: str | None = None
     late: bool = False
+    edited: datetime | None = None
+    deleted: bool = False
 
     @property
     def rendered(self) -> str:
         """The turn as it is counted, indexed and shown: `author: text` and a line break."""
-        return f"{self.author.name}: {self.text}\n"
+        return "" if self.deleted else f"{self.author.name}: {self.text}\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
     """What a source hands on: raw JSON or a decoded object, and where it came from.
 
-    `origin` names the place for people and dead letters (`{"file": "a.jsonl", "line": 3}`).
+    `origin` names the place for people and dead letters (`{"file": "a.jsonl", "line": 3}`). A source
+    with partitions names the one in `part`, and says in `watermark` which time its messages have
+    reached there: earlier ones are late. `key` and `headers` are those of a Kafka record.
     """
 
     value: bytes | Mapping[str, Any] | MessageError
     origin: tuple[tuple[str, str | int], ...]
     raw: bytes = b""
+    part: str = ""
+    watermark: datetime | None = None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Input that could not become a turn: where it stood, why, and its original bytes."""
+    """Input that could not become a turn: where it stood, why, and its original bytes.
+
+    A window that could get no summary has its id as the origin, and no bytes.
+    """
 
     origin: tuple[tuple[str, str | int], ...]
     reason: str
     raw: bytes
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
     def to_json(self) -> bytes:
         """One JSON object; bytes that are not UTF-8 are shown with backslash escapes."""
@@ -159,15 +178,16 @@ def parse_message(value: bytes | Mapping[str, Any], *, namespace: str = DEFAULT_
     key = ChannelKey(_text(fields, "namespace", default=namespace), _text(fields, "channel"))
     ts = _time(fields.get("ts"))
     if op == "flush":
-        return Message("flush", key, "", ts, Author("", "flush"), "")
-    silent = op == "delete"
+        return Message("flush", key, "", ts, NOBODY, "")
+    # An edit keeps its message's author; a deletion has neither author nor text.
+    anonymous = op != "post" and "author" not in fields
     return Message(
         op=cast(Op, op),
         key=key,
         id=_text(fields, "id"),
         ts=ts,
-        author=Author("", "-") if silent and "author" not in fields else _author(fields.get("author")),
-        text="" if silent else _text(fields, "text", empty=True),
+        author=NOBODY if anonymous else _author(fields.get("author")),
+        text="" if op == "delete" else _text(fields, "text", empty=True),
         thread=_optional(fields, "thread"),
         reply_to=_optional(fields, "reply_to"),
         permalink=_optional(fields, "permalink"),

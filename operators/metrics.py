@@ -16,6 +16,7 @@ __all__ = [
     "DEAD_LETTERS",
     "DEGRADED",
     "DROPPED_GAPS",
+    "LOST",
     "MESSAGES",
     "PENDING_WINDOWS",
     "SUMMARIES",
@@ -27,6 +28,7 @@ T = TypeVar("T", bound=BaseModel)
 
 MESSAGES = Counter("backscroll_messages", "Messages received.")
 DEAD_LETTERS = Counter("backscroll_dead_letters", "Input and windows that were refused.")
+LOST = Counter("backscroll_lost_messages", "Messages that the broker no longer had.", ["topic", "partition"])
 SUMMARIES = Counter("backscroll_summaries", "Summaries emitted.", ["kind", "origin"])
 DEGRADED = Counter("backscroll_degraded_summaries", "Summaries that are less than was asked for.", ["reason"])
 DROPPED_GAPS = Counter("backscroll_dropped_gaps", "Gaps of a model that a guard dropped.", ["reason"])

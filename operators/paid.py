@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from operators.llm import LLM, Answer, BadAnswer, BudgetSpent, Prompt, Usage, pa
 from operators.messages import ChannelKey
 from operators.tokens import count
 
-__all__ = ["AnswerStore", "PaidAnswer", "PaidAnswers", "Spending"]
+__all__ = ["AnswerStore", "CurrentAnswers", "PaidAnswer", "PaidAnswers", "Spending"]
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=BaseModel)
 class PaidAnswer:
     """A model's raw answer about turns `first_seq` to `last_seq`; `raw` is empty if it was unusable.
 
-    `recalled` are the earlier turns that the question quoted.
+    `recalled` are the earlier turns that the question quoted, as they were at the channel's `revision`.
     """
 
     key: ChannelKey
@@ -37,6 +37,7 @@ class PaidAnswer:
     day: date
     usage: Usage
     raw: str
+    revision: int = 0
 
 
 class AnswerStore(Protocol):
@@ -57,6 +58,30 @@ class AnswerStore(Protocol):
     def spent(self, day: date) -> Mapping[ChannelKey, int]:
         """Tokens paid for on a day (UTC), by channel."""
         ...
+
+
+class CurrentAnswers:
+    """A layer over a store that keeps no answer about messages that changed while it was written.
+
+    Args:
+        inner: the store.
+        is_current: whether turns of a channel are what they were at a revision.
+    """
+
+    def __init__(
+        self, inner: AnswerStore, is_current: Callable[[ChannelKey, int, Iterable[int]], bool]
+    ) -> None:
+        self._inner = inner
+        self._is_current = is_current
+        self.answer = inner.answer
+        self.erase = inner.erase
+        self.spent = inner.spent
+
+    def put_answer(self, paid: PaidAnswer) -> None:
+        """Keep what an answer cost, and the answer if it is still about what is there."""
+        seqs = (*range(paid.first_seq, paid.last_seq + 1), *paid.recalled)
+        kept = self._is_current(paid.key, paid.revision, seqs)
+        self._inner.put_answer(paid if kept else replace(paid, raw=""))
 
 
 class Spending:
@@ -161,4 +186,5 @@ class PaidAnswers:
             self._spending.today(),
             usage,
             raw,
+            ref.revision,
         )

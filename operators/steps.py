@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeGuard, TypeVar
 
 import bytewax.operators as op
+import orjson
 from bytewax.dataflow import Stream
 from bytewax.operators import KeyedStream
 
 from operators.admission import Admitted
-from operators.calls import ConcurrentCalls, on_executor
+from operators.calls import ConcurrentCalls, Grouped, on_executor
+from operators.changes import Changes
 from operators.engine import Engine
+from operators.history import StoredSummary
 from operators.keyed_state import AdmissionLogic, Arrival, CuttingLogic, reject
 from operators.llm import LLMError
 from operators.memory import STRATEGIES, MemoryRef, MemoryRequest
-from operators.messages import DeadLetter, MessageError, Received, Turn, parse_message
+from operators.messages import DeadLetter, MessageError, Received, parse_message
 from operators.metrics import DEAD_LETTERS, DEGRADED, DROPPED_GAPS, MESSAGES, SUMMARIES, stage
 from operators.recording import summary_record
 from operators.stages import Detection
-from operators.summaries import Summary, summary_id
+from operators.state import Stamped, unstamped
+from operators.summaries import Emission, Summary, summary_id
 from operators.windows import Window
 
 __all__ = ["admit", "build_memory", "cut_windows", "detect_gaps", "record_history", "settle", "summarize"]
@@ -37,14 +41,17 @@ Y = TypeVar("Y")
 class Gapped:
     """A window with its gaps. Its turns are inside only while it is provisional.
 
-    `emitted` is the summary of an earlier run; `failure` is why the window can get none.
+    `revision` is the channel's when its turns were read. `emitted` is the summary of an earlier run,
+    `failure` is why the window can get none; `gone` says that all its messages were deleted.
     """
 
     window: Window
+    revision: int
     detection: Detection
     gaps_ms: float
     emitted: bytes | None = None
     failure: str | None = None
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,121 +77,101 @@ def admit(
     return turns, op.merge(f"{step_id}_rejected", valid.falses, letters)
 
 
-def cut_windows(step_id: str, turns: KeyedStream[Admitted], engine: Engine) -> KeyedStream[Window]:
-    """Closed windows; at the end of the input also the open one, provisionally."""
+def cut_windows(step_id: str, turns: KeyedStream[Admitted], engine: Engine) -> KeyedStream[Window | Changes]:
+    """Closed windows, and changes of their turns; at the end of the input also the open one."""
     return op.stateful_batch(step_id, turns, partial(CuttingLogic, engine))
 
 
-def record_history(step_id: str, windows: KeyedStream[Window], engine: Engine) -> KeyedStream[Window]:
-    """Chunk, embed, index and store each closed window; from here on it is a reference."""
+def record_history(
+    step_id: str, windows: KeyedStream[Window | Changes], engine: Engine
+) -> KeyedStream[Window]:
+    """Chunk, embed, index and store each closed window; from here on it is a reference.
 
-    async def record(window: Window) -> Window:
-        if not window.ref.final:
+    Changes rewrite what they touch, and the windows whose summary rested on it go on again.
+    """
+    commit = Grouped(engine.histories.commit, priority=3)
+
+    async def record(item: Window | Changes) -> tuple[Window, ...]:
+        if isinstance(item, Changes):
+            await on_executor(lambda: None, priority=4)  # behind the windows before it
+            refs = await commit(item)
+            if not engine.reissue:
+                return ()
+            engine.counters["reissues"] += len(refs)
+            engine.pending.add(len(refs))
+            return tuple(Window(ref, ()) for ref in refs)
+        try:
+            return (await _record(item),)
+        finally:
+            engine.unrecorded.add(-1)
+
+    async def _record(window: Window) -> Window:
+        if not window.ref.final or not window.turns:
             return window
-        if window.turns:
-            with stage("record"):
-                new = await on_executor(lambda: engine.histories.record(window), priority=3)
-            engine.counters["recorded"] += new
-        return Window(window.ref, ())
+        with stage("record"):
+            prepared = await on_executor(lambda: engine.histories.prepare(window), priority=4)
+            (ref,) = await commit(prepared)
+        engine.counters["recorded"] += 1
+        return Window(ref, ())
 
-    return _concurrently(step_id, windows, record, engine, per_key=1)
+    def count_resumed(items: Sequence[Window | Changes]) -> None:
+        closed = sum(isinstance(item, Window) for item in items)
+        engine.pending.add(closed)
+        engine.unrecorded.add(closed)
+
+    recorded = _concurrently(step_id, windows, record, engine, count_resumed)
+    return op.flat_map_value(f"{step_id}_windows", recorded, lambda items: items)
 
 
 def detect_gaps(step_id: str, windows: KeyedStream[Window], engine: Engine) -> KeyedStream[Gapped]:
     """What each window presupposes; a window that was summarised before passes by."""
-
-    async def call(window: Window) -> Gapped:
-        history = engine.histories[window.ref.key]
-        id_ = summary_id(window.ref, engine.strategy)
-        if window.ref.final and id_ in history.summary_ids:
-            body = await on_executor(lambda: engine.histories.store.summary(id_))
-            return Gapped(window, _NO_GAPS, 0.0, body)
-        started = time.perf_counter()
-        whole = Window(window.ref, tuple(_turns(engine, window)))
-        try:
-            with stage("gaps"):
-                detection = await engine.gaps.detect(whole, max_gaps=engine.max_gaps)
-        except LLMError as err:
-            return Gapped(window, _NO_GAPS, 0.0, failure=f"gaps: {err}")
-        engine.counters["gaps"] += len(detection.gaps)
-        for reason, count in detection.dropped.items():
-            DROPPED_GAPS.labels(reason).inc(count)
-            engine.counters["dropped_gaps"] += count
-        return Gapped(window, detection, _elapsed_ms(started))
-
-    return _concurrently(step_id, windows, call, engine)
+    return _concurrently(step_id, windows, partial(_detect, engine), engine)
 
 
 def build_memory(step_id: str, gapped: KeyedStream[Gapped], engine: Engine) -> KeyedStream[Recalled]:
     """The missing evidence from the history as it was before the window."""
-
-    def build(item: Gapped) -> Recalled:
-        started = time.perf_counter()
-        ref = item.window.ref
-        request = MemoryRequest(
-            turns=_turns(engine, item.window),
-            gaps=item.detection.gaps,
-            history=engine.histories[ref.key].as_of(ref.first_seq),
-            embedder=engine.histories.embedder,
-            budget=engine.budget,
-            retrieval=engine.retrieval,
-        )
-        memory = STRATEGIES[engine.strategy](request)
-        return Recalled(item, tuple(map(MemoryRef.of, memory)), _elapsed_ms(started))
-
-    async def call(item: Gapped) -> Recalled:
-        if item.emitted is not None or item.failure is not None:
-            return Recalled(item, (), 0.0)
-        with stage("memory"):
-            return await on_executor(lambda: build(item), priority=1)
-
-    return _concurrently(step_id, gapped, call, engine)
+    return _concurrently(step_id, gapped, partial(_recall, engine), engine)
 
 
 def summarize(
     step_id: str, recalled: KeyedStream[Recalled], engine: Engine
-) -> tuple[KeyedStream[bytes], Stream[DeadLetter]]:
-    """Summary records as JSON, stored before they are emitted; windows without one are dead letters."""
+) -> tuple[KeyedStream[Emission], Stream[DeadLetter]]:
+    """Summary records, stored before they are emitted; windows without one are dead letters.
 
-    async def call(item: Recalled) -> bytes | DeadLetter:
-        gapped = item.gapped
-        if gapped.emitted is not None:
-            engine.counters["reissued"] += 1
-            SUMMARIES.labels("any", "store").inc()
-            return gapped.emitted
-        if gapped.failure is not None:
-            return _give_up(engine, gapped.window, gapped.failure)
-        started = time.perf_counter()
-        whole = Window(gapped.window.ref, tuple(_turns(engine, gapped.window)))
-        history = engine.histories[whole.ref.key]
-        memory = [reference.read(history) for reference in item.memory]
-        try:
-            with stage("summary"):
-                written = await engine.summaries.write(whole, gapped.detection.gaps, memory)
-        except LLMError as err:
-            return _give_up(engine, gapped.window, f"summary: {err}")
-        embedder = engine.histories.embedder
-        summary = summary_record(
-            whole,
-            gapped.detection,
-            memory,
-            written,
-            strategy=engine.strategy,
-            embedding=embedder.name if embedder else "none",
-            timings_ms={
-                "gaps": gapped.gaps_ms,
-                "memory": item.memory_ms,
-                "summary": _elapsed_ms(started),
-            },
-        )
-        body = summary.to_json()
-        if whole.ref.final:
-            await on_executor(lambda: engine.histories.put_summary(whole.ref.key, summary.summary_id, body))
-        _count(engine, summary)
-        return body
+    A window that was touched by a change since its turns were read begins anew.
+    """
+    keep = Grouped(engine.histories.keep, priority=0)
+
+    async def call(item: Recalled) -> Emission | DeadLetter:
+        while True:
+            gapped, ref = item.gapped, item.gapped.window.ref
+            id_ = summary_id(ref, engine.strategy)
+            if gapped.gone:
+                return Emission(ref.key, id_, gapped.revision, None)
+            if gapped.emitted is not None:
+                engine.counters["reissued"] += 1
+                SUMMARIES.labels("any", "store").inc()
+                return Emission(ref.key, id_, _revision(gapped.emitted), gapped.emitted)
+            if gapped.failure is not None:
+                return _give_up(engine, gapped.window, gapped.failure)
+            try:
+                summary = await _write(engine, item)
+            except LLMError as err:
+                return _give_up(engine, gapped.window, f"summary: {err}")
+            if summary is not None:
+                body = summary.to_json()
+                recalled = tuple(entry.seq for entry in item.memory)
+                stored = StoredSummary(
+                    ref.key, id_, ref.first_seq, ref.last_seq, recalled, gapped.revision, body
+                )
+                kept = await keep(stored) if ref.final else body
+                if kept is not None:
+                    _count(engine, summary)
+                    return Emission(ref.key, id_, _revision(kept), kept)
+            item = await _recall(engine, await _detect(engine, gapped.window))
 
     done = settle(f"{step_id}_done", _concurrently(step_id, recalled, call, engine), engine)
-    finished = op.filter_map_value(f"{step_id}_finished", done, _only(bytes))
+    finished = op.filter_map_value(f"{step_id}_finished", done, _only(Emission))
     failed = op.filter_map_value(f"{step_id}_failed", done, _only(DeadLetter))
     return finished, op.map(f"{step_id}_letters", failed, lambda item: item[1])
 
@@ -199,16 +186,104 @@ def settle(step_id: str, done: KeyedStream[X], engine: Engine) -> KeyedStream[X]
     return op.map(step_id, done, count_down)
 
 
+async def _detect(engine: Engine, window: Window) -> Gapped:
+    ref, history = window.ref, engine.histories[window.ref.key]
+    revision = history.revision
+    id_ = summary_id(ref, engine.strategy)
+    if ref.final and id_ in history.summary_ids:
+        body = await on_executor(lambda: engine.histories.store.summary(id_))
+        return Gapped(window, revision, _NO_GAPS, 0.0, body)
+    started = time.perf_counter()
+    live = _live(engine, window, revision)
+    if not live.turns:
+        return Gapped(window, revision, _NO_GAPS, 0.0, gone=True)
+    try:
+        with stage("gaps"):
+            detection = await engine.gaps.detect(live, max_gaps=engine.max_gaps)
+    except LLMError as err:
+        return Gapped(window, revision, _NO_GAPS, 0.0, failure=f"gaps: {err}")
+    engine.counters["gaps"] += len(detection.gaps)
+    for reason, count in detection.dropped.items():
+        DROPPED_GAPS.labels(reason).inc(count)
+        engine.counters["dropped_gaps"] += count
+    return Gapped(window, revision, detection, _elapsed_ms(started))
+
+
+async def _recall(engine: Engine, item: Gapped) -> Recalled:
+    def build() -> Recalled:
+        started = time.perf_counter()
+        ref = item.window.ref
+        request = MemoryRequest(
+            turns=_live(engine, item.window, item.revision).turns,
+            gaps=item.detection.gaps,
+            history=engine.histories[ref.key].as_of(ref.first_seq),
+            embedder=engine.histories.embedder,
+            budget=engine.budget,
+            retrieval=engine.retrieval,
+        )
+        memory = STRATEGIES[engine.strategy](request)
+        return Recalled(item, tuple(map(MemoryRef.of, memory)), _elapsed_ms(started))
+
+    if item.emitted is not None or item.failure is not None or item.gone:
+        return Recalled(item, (), 0.0)
+    with stage("memory"):
+        return await on_executor(build, priority=1)
+
+
+async def _write(engine: Engine, item: Recalled) -> Summary | None:
+    """The summary; None where the window was changed since its gaps were found."""
+    started = time.perf_counter()
+    gapped, history = item.gapped, engine.histories[item.gapped.window.ref.key]
+    live = _live(engine, gapped.window, gapped.revision)
+    rests_on = (*(turn.seq for turn in live.turns), *(entry.seq for entry in item.memory))
+    if not live.turns or not engine.histories.is_current(history.key, gapped.revision, rests_on):
+        return None
+    memory = [
+        entry for entry in (reference.read(history) for reference in item.memory) if not entry.turn.deleted
+    ]
+    with stage("summary"):
+        written = await engine.summaries.write(live, gapped.detection.gaps, memory)
+    embedder = engine.histories.embedder
+    return summary_record(
+        live,
+        gapped.detection,
+        memory,
+        written,
+        strategy=engine.strategy,
+        embedding=embedder.name if embedder else "none",
+        timings_ms={
+            "gaps": gapped.gaps_ms,
+            "memory": item.memory_ms,
+            "summary": _elapsed_ms(started),
+        },
+    )
+
+
+def _revision(body: bytes) -> int:
+    revision: int = orjson.loads(body)["revision"]
+    return revision
+
+
+def _live(engine: Engine, window: Window, revision: int) -> Window:
+    """The window with its turns as they are now, read at a revision of the channel."""
+    turns = tuple(window.turns or engine.histories.window_turns(window.ref))
+    return Window(replace(window.ref, revision=revision), turns).live
+
+
 def _concurrently(
     step_id: str,
     up: KeyedStream[X],
     call: Callable[[X], Awaitable[Y]],
     engine: Engine,
-    *,
-    per_key: int = 8,
+    count_resumed: Callable[[Sequence[X]], None] | None = None,
 ) -> KeyedStream[Y]:
-    def build(resume: tuple[X, ...] | None) -> ConcurrentCalls[X, Y]:
-        return ConcurrentCalls(call, resume, per_key=per_key, stopping=engine.stopping, fail=engine.fail)
+    def build(resume: Stamped | None) -> ConcurrentCalls[X, Y]:
+        in_flight: Sequence[X] = unstamped(resume) or ()
+        if count_resumed is not None:
+            count_resumed(in_flight)
+        else:
+            engine.pending.add(len(in_flight))
+        return ConcurrentCalls(call, resume, per_key=8, stopping=engine.stopping, fail=engine.fail)
 
     return op.stateful_batch(step_id, up, build)
 
@@ -230,10 +305,6 @@ def _parse(engine: Engine, received: Received) -> Arrival | DeadLetter:
         return Arrival(parse_message(received.value, namespace=engine.namespace), received)
     except MessageError as err:
         return reject(engine, received, err)
-
-
-def _turns(engine: Engine, window: Window) -> Sequence[Turn]:
-    return window.turns or engine.histories.window_turns(window.ref)
 
 
 def _give_up(engine: Engine, window: Window, reason: str) -> DeadLetter:

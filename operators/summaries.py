@@ -20,7 +20,7 @@ from operators.windows import WindowRef
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["GapEntry", "MemoryEntry", "Summary", "WindowEntry", "summary_id"]
+__all__ = ["Emission", "GapEntry", "MemoryEntry", "Summary", "WindowEntry", "summary_id"]
 
 VERSION = 1
 
@@ -28,6 +28,19 @@ VERSION = 1
 def summary_id(ref: WindowRef, strategy: str) -> str:
     """`namespace/channel:first_seq-last_seq:strategy`, the same for every run over the same input."""
     return f"{ref.key}:{ref.first_seq}-{ref.last_seq}:{strategy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """What leaves the dataflow for a window: a record as JSON, or, as a tombstone, no `body`.
+
+    A tombstone says that every message of the window was deleted.
+    """
+
+    key: ChannelKey
+    summary_id: str
+    revision: int
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

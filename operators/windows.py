@@ -7,10 +7,12 @@ anew, because idle closing depends on clocks and settings may have changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from operators.changes import Change
 from operators.messages import ChannelKey, Turn
 
 __all__ = ["Cutting", "RecordedBoundaries", "Window", "WindowCutter", "WindowRef"]
@@ -45,6 +47,11 @@ class Window:
         return sum(turn.tokens for turn in self.turns)
 
     @property
+    def live(self) -> Window:
+        """The window without the turns whose messages were deleted."""
+        return Window(self.ref, tuple(turn for turn in self.turns if not turn.deleted))
+
+    @property
     def start(self) -> datetime:
         """Earliest time of a turn."""
         return min(turn.ts for turn in self.turns)
@@ -61,6 +68,11 @@ class RecordedBoundaries(Protocol):
     @property
     def recorded_until(self) -> int:
         """The first `seq` that no recorded window holds."""
+        ...
+
+    @property
+    def windows(self) -> Sequence[WindowRef]:
+        """The recorded windows, in order."""
         ...
 
     def window_of(self, seq: int) -> WindowRef:
@@ -85,26 +97,79 @@ class WindowCutter:
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """The state of one channel's cut: its open turns and the ordinal of their window."""
+    """The state of one channel's cut: its open turns and the ordinal of the next window to close."""
 
     cutter: WindowCutter
     key: ChannelKey
     index: int = 0
     open: tuple[Turn, ...] = ()
 
+    @classmethod
+    def begin(
+        cls, cutter: WindowCutter, key: ChannelKey, recorded: RecordedBoundaries, first: int | None
+    ) -> Cutting:
+        """Begin at the turn `first`, which may be recorded, or behind all recorded windows."""
+        if first is None or first >= recorded.recorded_until:
+            return cls(cutter, key, len(recorded.windows))
+        return cls(cutter, key, recorded.window_of(first).index)
+
     def push(self, turn: Turn, recorded: RecordedBoundaries) -> tuple[Cutting, list[Window]]:
         """Add one admitted turn; returns the new state and the windows this closed, in order."""
-        state, closed = self, list[Window]()
-        if state.open and state.open[0].seq < recorded.recorded_until:
-            pending, state = state.open, replace(state, open=())
-            for earlier in pending:
-                state, more = state.push(earlier, recorded)
-                closed += more
         if turn.seq < recorded.recorded_until:
+            state, closed = self._obey(recorded, turn.seq + 1)
             ref = recorded.window_of(turn.seq)
-            if turn.seq == ref.last_seq:
+            if ref.index < self.index and turn.seq == ref.last_seq:  # repeated after newer turns
                 closed.append(Window(ref, ()))
-            return replace(state, index=max(state.index, ref.index + 1)), closed
+            return state, closed
+        state, closed = self._obey(recorded, recorded.recorded_until)
+        state, more = state._add(turn)
+        return state, closed + more
+
+    def change(self, change: Change, recorded: RecordedBoundaries) -> tuple[Cutting, list[Window], bool]:
+        """Change a turn of the open window; the last value is false where it holds no such turn.
+
+        What grows beyond the limits is cut as if it had come that way.
+        """
+        place = next((place for place, turn in enumerate(self.open) if turn.id == change.id), None)
+        if place is None or self.open[place].seq < recorded.recorded_until:
+            return self, [], False
+        changed = change.apply(self.open[place])
+        if changed is None:
+            return self, [], True
+        turns = (*self.open[:place], changed, *self.open[place + 1 :])
+        state, closed = replace(self, open=()), list[Window]()
+        for turn in turns:
+            state, more = state._add(turn)
+            closed += more
+        return state, closed, True
+
+    def flush(self, recorded: RecordedBoundaries) -> tuple[Cutting, list[Window]]:
+        """Close the open window now, if there is one."""
+        state, closed = self._obey(recorded, recorded.recorded_until)
+        if state.open:
+            state, window = state._close()
+            closed.append(window)
+        return state, closed
+
+    def provisional(self, recorded: RecordedBoundaries) -> Window | None:
+        """The open window as it stands, marked not final."""
+        state, _ = self._obey(recorded, recorded.recorded_until)
+        return state._window(final=False) if state.open else None
+
+    def _obey(self, recorded: RecordedBoundaries, until: int) -> tuple[Cutting, list[Window]]:
+        """Hand on the recorded windows that end before turn `until`; their turns are open no longer."""
+        index, closed = self.index, list[Window]()
+        while index < len(recorded.windows) and recorded.windows[index].last_seq < until:
+            closed.append(Window(recorded.windows[index], ()))
+            index += 1
+        if not closed:
+            return self, []
+        last_seq = closed[-1].ref.last_seq
+        still_open = tuple(turn for turn in self.open if turn.seq > last_seq)
+        return replace(self, index=index, open=still_open), closed
+
+    def _add(self, turn: Turn) -> tuple[Cutting, list[Window]]:
+        state, closed = self, list[Window]()
         if state.open and not state._fits(turn):
             state, window = state._close()
             closed.append(window)
@@ -113,17 +178,6 @@ class Cutting:
             state, window = state._close()
             closed.append(window)
         return state, closed
-
-    def flush(self) -> tuple[Cutting, list[Window]]:
-        """Close the open window now, if there is one."""
-        if not self.open:
-            return self, []
-        state, window = self._close()
-        return state, [window]
-
-    def provisional(self) -> Window | None:
-        """The open window as it stands, marked not final."""
-        return self._window(final=False) if self.open else None
 
     def _fits(self, turn: Turn) -> bool:
         idle = self.cutter.idle

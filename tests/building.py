@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 
@@ -11,7 +12,7 @@ import numpy as np
 from operators.bm25 import tokenize
 from operators.chunks import Chunker
 from operators.dense import Vectors
-from operators.history import ChannelHistory, RecordedWindow
+from operators.history import ChannelHistory, RecordedWindow, StoredChannel, StoredSummary
 from operators.messages import Author, ChannelKey, Message, Turn
 from operators.tokens import count
 from operators.windows import Window, WindowRef
@@ -143,21 +144,61 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.windows: dict[ChannelKey, list[RecordedWindow]] = {}
-        self.bodies: dict[str, bytes] = {}
-        self._ids: dict[ChannelKey, set[str]] = {}
+        self.summaries: dict[str, StoredSummary] = {}
+        self.erased: dict[ChannelKey, set[str]] = {}
+        self.unfinished: dict[ChannelKey, set[int]] = {}
 
-    def load(self, key: ChannelKey) -> Sequence[RecordedWindow]:
-        return tuple(self.windows.get(key, ()))
+    @property
+    def bodies(self) -> dict[str, bytes]:
+        """Finished summaries by id."""
+        return {id_: kept.body for id_, kept in self.summaries.items() if kept.body}
 
-    def append(self, recorded: RecordedWindow) -> None:
-        self.windows.setdefault(recorded.window.ref.key, []).append(recorded)
+    def load(self, key: ChannelKey) -> StoredChannel:
+        unfinished = frozenset(self.unfinished.get(key, ()))
+        return StoredChannel(
+            [
+                RecordedWindow(recorded.window, (), None, None)
+                if recorded.window.ref.index in unfinished
+                else recorded
+                for recorded in self.windows.get(key, ())
+            ],
+            frozenset(id_ for id_, kept in self.summaries.items() if kept.key == key and kept.body),
+            frozenset(self.erased.get(key, ())),
+            unfinished,
+        )
 
-    def summary_ids(self, key: ChannelKey) -> set[str]:
-        return set(self._ids.get(key, ()))
+    def append(self, recorded: Sequence[RecordedWindow]) -> None:
+        for one in recorded:
+            self.windows.setdefault(one.window.ref.key, []).append(one)
+
+    def begin_change(self, key: ChannelKey, turns: Sequence[Turn], windows: Sequence[int]) -> None:
+        self.unfinished.setdefault(key, set()).update(windows)
+        changed = {turn.seq: turn for turn in turns}
+        for index in windows:
+            old = self.windows[key][index]
+            now = Window(old.window.ref, tuple(changed.get(turn.seq, turn) for turn in old.window.turns))
+            self.windows[key][index] = replace(old, window=now)
+        for kept in self.resting_on(key, list(changed)):
+            self.summaries[kept.summary_id] = replace(kept, body=b"")
+
+    def finish_change(self, recorded: RecordedWindow) -> None:
+        ref = recorded.window.ref
+        self.windows[ref.key][ref.index] = recorded
+        self.unfinished[ref.key].discard(ref.index)
+
+    def resting_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
+        return [
+            kept
+            for kept in self.summaries.values()
+            if kept.key == key
+            and any(kept.first_seq <= seq <= kept.last_seq or seq in kept.recalled for seq in seqs)
+        ]
+
+    def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:
+        self.erased.setdefault(key, set()).update(ids)
 
     def summary(self, summary_id: str) -> bytes:
-        return self.bodies[summary_id]
+        return self.summaries[summary_id].body
 
-    def put_summary(self, key: ChannelKey, summary_id: str, body: bytes) -> None:
-        self._ids.setdefault(key, set()).add(summary_id)
-        self.bodies[summary_id] = body
+    def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
+        self.summaries.update((kept.summary_id, kept) for kept in summaries)

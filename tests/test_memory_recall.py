@@ -13,7 +13,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from building import MemoryStore
@@ -21,10 +21,10 @@ from building import MemoryStore
 from connectors.embedders import SentenceTransformersEmbedder
 from connectors.formats import read_file
 from connectors.recorded_gaps import RecordedDetector
-from operators.admission import Admission
+from operators.admission import Admission, AdmissionState
 from operators.chunks import Chunker
 from operators.gaps import Gap, GapDetector
-from operators.history import Histories
+from operators.histories import Histories
 from operators.memory import STRATEGIES, MemoryRequest
 from operators.messages import ChannelKey, Turn, parse_message
 from operators.windows import Cutting, Window, WindowCutter
@@ -60,16 +60,17 @@ def record(path: Path) -> Recorded:
         for window in closed:
             histories.record(window)
         windows += closed
-    still_open = cutting.provisional()
+    still_open = cutting.provisional(histories[key])
     return Recorded(histories, (*windows, *([still_open] if still_open else [])))
 
 
 def admitted(path: Path, histories: Histories) -> tuple[list[Turn], ChannelKey]:
     messages = [parse_message(received.value) for received in read_file(path)]  # type: ignore[arg-type]
     history = histories[messages[0].key]
-    admission = Admission.begin(history)
-    turns = [turn for message in messages if (turn := admission.admit(message, history))]
-    return turns, messages[0].key
+    admission = Admission(AdmissionState.over(history))
+    turns = [event for message in messages for event in admission.admit(message, history)]
+    assert all(isinstance(turn, Turn) for turn in turns)
+    return cast(list[Turn], turns), messages[0].key
 
 
 @cache

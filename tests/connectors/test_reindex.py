@@ -8,15 +8,16 @@ from pathlib import Path
 import lancedb
 import numpy as np
 import pytest
-from building import HashingEmbedder, turn
+from building import START, HashingEmbedder, turn
+from building import recorded as computed
 
 from connectors.lancedb_store import Fingerprint, LanceStore
 from connectors.lancedb_tables import StoreError
 from connectors.reindex import reindex
 from operators.chunks import Chunker
 from operators.dense import Vectors
-from operators.history import Histories
-from operators.messages import ChannelKey
+from operators.history import ChannelHistory, RecordedWindow
+from operators.messages import Author, ChannelKey, Turn
 from operators.windows import Window, WindowRef
 
 
@@ -43,6 +44,17 @@ WINDOWS = {GENERAL: 3, OPS: 40, QUIET: 1}  # 40 windows are more than one append
 TOTAL = 44
 
 
+class _Remembering(HashingEmbedder):
+    """The old embedder, that remembers the batches it was given."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        self.batches.append(list(texts))
+        return super().embed_passages(texts)
+
+
 class StoppedError(Exception):
     """What ends a run before its time."""
 
@@ -56,10 +68,8 @@ def window(key: ChannelKey, index: int) -> Window:
 
 def record(path: Path, embedder: HashingEmbedder | None, fingerprint: Fingerprint) -> None:
     store = LanceStore(path, fingerprint, embedder.dimensions if embedder else None)
-    histories = Histories(store, embedder, Chunker(16, 4))
     for key, count in WINDOWS.items():
-        for index in range(count):
-            assert histories.record(window(key, index))
+        store.append([computed(window(key, index), embedder, Chunker(16, 4)) for index in range(count)])
     store.close()
 
 
@@ -86,9 +96,16 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def indexed(store: LanceStore, key: ChannelKey, embedder: HashingEmbedder) -> ChannelHistory:
+    history = ChannelHistory(key, embedder.dimensions)
+    for one in store.load(key).windows:
+        history.append(one)
+    return history
+
+
 def assert_same_history(path: Path, other: Path, fingerprint: Fingerprint, embedder: HashingEmbedder) -> None:
     ours, theirs = (LanceStore(place, fingerprint, embedder.dimensions) for place in (path, other))
-    one, two = (Histories(store, embedder, Chunker(16, 4)) for store in (ours, theirs))
+    one, two = ({key: indexed(store, key, embedder) for key in WINDOWS} for store in (ours, theirs))
     query = embedder.embed_queries(["turn 3 wort", "quoted ops"])
     for key, count in WINDOWS.items():
         seqs = list(range(2 * count))
@@ -135,8 +152,8 @@ def test_the_refusal_of_another_embedder_names_the_command_that_helps(path: Path
 def test_the_command_is_not_named_where_it_would_not_help(path: Path) -> None:
     with pytest.raises(StoreError, match="made with window_tokens 1024, not 512: use that setting"):
         LanceStore(path, replace(AFTER, window_tokens=512), 32)
-    with pytest.raises(StoreError, match="made with schema 1, not 2: use that setting"):
-        LanceStore(path, replace(AFTER, schema=2), 32)
+    with pytest.raises(StoreError, match="made with schema 2, not 3: use that setting"):
+        LanceStore(path, replace(AFTER, schema=3), 32)
     with pytest.raises(StoreError, match="made with embedder 'hashing-64', not None: use that setting"):
         LanceStore(path, replace(BEFORE, embedder=None), None)
 
@@ -206,14 +223,73 @@ def test_windows_recorded_between_the_runs_are_embedded_by_the_next(path: Path) 
     reindex(path, SmallEmbedder(), AFTER, progress=_silent)
     reindex(path, OLD, BEFORE, progress=_silent)
     store = LanceStore(path, BEFORE, 64)
-    assert Histories(store, OLD, Chunker(16, 4)).record(window(QUIET, 1))
+    store.append([computed(window(QUIET, 1), OLD, Chunker(16, 4))])
     store.close()
     embedder = SmallEmbedder()
     assert reindex(path, embedder, AFTER, progress=_silent) == TOTAL + 1
     assert embedder.batches[-1] == [one.rendered for one in window(QUIET, 1).turns]
     assert len(embedder.batches) == 2
     store = LanceStore(path, AFTER, 32)
-    assert len(list(store.load(QUIET))) == 2
+    assert len(store.load(QUIET).windows) == 2
+    store.close()
+
+
+def deleted(seq: int) -> Turn:
+    return Turn(seq, f"m{seq}", START, Author("", ""), "", 0, 0, edited=START, deleted=True)
+
+
+def delete(store: LanceStore, key: ChannelKey, index: int, *seqs: int) -> RecordedWindow:
+    """Begin to delete turns of a window; returns the window, to finish with."""
+    turns = tuple(deleted(one.seq) if one.seq in seqs else one for one in window(key, index).turns)
+    store.begin_change(key, [one for one in turns if one.deleted], [index])
+    closed = Window(replace(window(key, index).ref, revision=1), turns)
+    if closed.live.turns:
+        return computed(closed, SmallEmbedder(), Chunker(16, 4))
+    vectors = SmallEmbedder().embed_passages([one.rendered for one in turns])
+    return RecordedWindow(closed, (), np.zeros((0, 32), np.float32), vectors)
+
+
+def test_windows_changed_under_another_embedder_are_embedded_on_the_way_back(path: Path) -> None:
+    reindex(path, SmallEmbedder(), AFTER, progress=_silent)
+    store = LanceStore(path, AFTER, 32)
+    finished = {index: delete(store, OPS, index, *seqs) for index, seqs in ((5, [11]), (7, [14, 15]))}
+    for one in finished.values():
+        store.finish_change(one)
+    store.close()
+    remembering = _Remembering()
+    assert reindex(path, remembering, BEFORE, progress=_silent) == TOTAL
+    batches = [[chunk.text for chunk in finished[5].chunks]]
+    batches += [[one.rendered for one in finished[index].window.turns] for index in (5, 7)]
+    assert sorted(remembering.batches) == sorted(batches), "no chunks where every turn is deleted"
+    store = LanceStore(path, BEFORE, 64)
+    loaded = store.load(OPS).windows
+    for index, one in finished.items():
+        assert (loaded[index].window, loaded[index].chunks) == (one.window, one.chunks)
+        np.testing.assert_array_equal(
+            loaded[index].turn_vectors, OLD.embed_passages([each.rendered for each in one.window.turns])
+        )
+    np.testing.assert_array_equal(
+        loaded[5].chunk_vectors, OLD.embed_passages([chunk.text for chunk in finished[5].chunks])
+    )
+    assert [one.window for one in loaded if one.window.ref.index not in finished] == [
+        window(OPS, index) for index in range(40) if index not in finished
+    ]
+    store.close()
+
+
+def test_a_window_with_an_unfinished_change_is_left_to_the_engine(path: Path) -> None:
+    store = LanceStore(path, BEFORE, 64)
+    finished = delete(store, OPS, 5, 11)
+    store.close()
+    embedder = SmallEmbedder()
+    assert reindex(path, embedder, AFTER, progress=_silent) == TOTAL
+    assert len(embedder.batches) == 2 * (TOTAL - 1)
+    store = LanceStore(path, AFTER, 32)
+    assert store.load(OPS).unfinished == {5}
+    store.finish_change(finished)
+    loaded = store.load(OPS)
+    assert loaded.unfinished == frozenset()
+    np.testing.assert_array_equal(loaded.windows[5].turn_vectors, finished.turn_vectors)
     store.close()
 
 
@@ -224,8 +300,8 @@ def test_what_no_window_was_committed_for_gets_no_vectors(path: Path) -> None:
     assert reindex(path, embedder, AFTER, progress=_silent) == 42
     assert len(embedder.batches) == 84
     store = LanceStore(path, AFTER, 32)
-    assert len(list(store.load(OPS))) == 39
-    assert list(store.load(QUIET)) == []
+    assert len(store.load(OPS).windows) == 39
+    assert store.load(QUIET).windows == []
     store.close()
 
 

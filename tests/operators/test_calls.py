@@ -12,6 +12,7 @@ from queue import Queue
 import pytest
 
 from operators.calls import ConcurrentCalls, drain, on_executor
+from operators.state import Stamped, stamped
 
 PATIENCE = 10.0
 
@@ -47,7 +48,7 @@ class Works:
 class Step:
     """A step over `Works` for one key, as Bytewax would drive it."""
 
-    def __init__(self, works: Works, resume: tuple[str, ...] | None = None, *, per_key: int = 8) -> None:
+    def __init__(self, works: Works, resume: Stamped | None = None, *, per_key: int = 8) -> None:
         self.stopping = threading.Event()
         self.failures: list[BaseException] = []
         self.calls = ConcurrentCalls(
@@ -87,10 +88,10 @@ def test_results_keep_the_order_of_their_items_though_calls_end_out_of_order() -
     assert sorted(works.begin(3)) == ["a", "b", "c"]
     works.finish("c", "b")
     assert step.calls.on_notify() == ([], False)
-    assert step.calls.snapshot() == ("a", "b", "c")
+    assert step.calls.snapshot() == stamped(("a", "b", "c"))
     works.finish("a")
     assert step.results(3) == ["A", "B", "C"]
-    assert step.calls.snapshot() == ()
+    assert step.calls.snapshot() == stamped(())
 
 
 def test_a_key_with_nothing_in_flight_is_let_go() -> None:
@@ -126,7 +127,7 @@ def test_keys_do_not_wait_for_each_other() -> None:
     quick.calls.on_batch(["b"])
     works.finish("b")
     assert quick.results(1) == ["B"]
-    assert slow.calls.snapshot() == ("a",)
+    assert slow.calls.snapshot() == stamped(("a",))
     works.finish("a")
     assert slow.results(1) == ["A"]
 
@@ -138,7 +139,7 @@ def test_what_was_in_flight_at_a_snapshot_is_issued_again() -> None:
     works.finish("a")
     assert step.results(1) == ["A"]
     state = step.calls.snapshot()
-    assert state == ("b", "c")
+    assert state == stamped(("b", "c"))
 
     again = Works()
     resumed = Step(again, state)
@@ -158,10 +159,10 @@ def test_a_call_that_raises_stops_the_flow_and_its_item_stays_in_flight() -> Non
     assert step.results(1) == ["A"]
     works.gates["b"].set_exception(error)
     assert step.failed() is error
-    assert step.calls.snapshot() == ("b", "c")
+    assert step.calls.snapshot() == stamped(("b", "c"))
     assert step.calls.notify_at() is None
     assert step.end() == ([], False)
-    assert step.calls.snapshot() == ("b", "c")
+    assert step.calls.snapshot() == stamped(("b", "c"))
 
 
 def test_while_calls_are_in_flight_results_are_looked_for_soon() -> None:
@@ -199,7 +200,7 @@ def test_the_end_of_the_input_does_not_wait_when_the_flow_is_stopping() -> None:
     works.begin(2)
     step.stopping.set()
     assert step.end() == ([], False)
-    assert step.calls.snapshot() == ("a", "b")
+    assert step.calls.snapshot() == stamped(("a", "b"))
     works.finish("a", "b")
 
 
@@ -258,4 +259,6 @@ def test_draining_gives_up_what_waits_and_lets_running_work_end() -> None:
     threading.Timer(0.1, release.set).start()
     drain()
     assert done == ["running"]
-    assert calls.snapshot() == ("running", "waiting")  # neither was emitted: a restart issues both again
+    assert calls.snapshot() == stamped(
+        ("running", "waiting")
+    )  # neither was emitted: a restart issues both again

@@ -19,7 +19,7 @@ from flows.summarize import summarize_flow
 from operators.chunks import Chunker
 from operators.engine import Engine
 from operators.gaps import Gap
-from operators.history import Histories
+from operators.histories import Histories
 from operators.memory import MemoryTurn
 from operators.messages import DeadLetter
 from operators.rules import RulesDetector
@@ -78,7 +78,7 @@ def replay(
     bodies, letters = list[bytes](), list[DeadLetter]()
 
     def write(batch: Sequence[tuple[str, bytes]]) -> None:
-        bodies.extend(body for _, body in batch)
+        bodies.extend(emission.body or b"" for _, emission in batch)
         watch()
 
     flow = summarize_flow(engine, source, CallbackSink(write), TestingSink(letters))

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.chunks import Chunker
-from operators.history import ChannelHistory, Histories, HistoryError
+from operators.histories import Histories
+from operators.history import ChannelHistory, HistoryError, StoredSummary
 from operators.messages import ChannelKey
 from operators.windows import Window, WindowRef
 
@@ -142,7 +143,7 @@ def test_a_window_is_recorded_once_with_its_chunks_and_vectors() -> None:
     assert histories.record(first) is False
     assert histories.record(second) is True
 
-    stored = store.load(KEY)
+    stored = store.load(KEY).windows
     assert [item.window for item in stored] == [first, second]
     assert stored[0].chunks == CHUNKER.chunk(first.turns)
     for item in stored:
@@ -155,7 +156,7 @@ def test_a_window_is_recorded_once_with_its_chunks_and_vectors() -> None:
 def test_without_an_embedder_windows_are_recorded_without_vectors() -> None:
     store = MemoryStore()
     Histories(store, None, CHUNKER).record(windows_of([["pump"]])[0])
-    assert [(item.chunk_vectors, item.turn_vectors) for item in store.load(KEY)] == [(None, None)]
+    assert [(item.chunk_vectors, item.turn_vectors) for item in store.load(KEY).windows] == [(None, None)]
 
 
 def test_a_history_is_loaded_from_the_store_on_first_use() -> None:
@@ -163,7 +164,7 @@ def test_a_history_is_loaded_from_the_store_on_first_use() -> None:
     live = Histories(store, EMBEDDER, CHUNKER)
     for closed in windows_of([["the pump leaks"], ["lunch", "a new pump"]]):
         live.record(closed)
-    live.put_summary(KEY, "default/general:0-0:recent", b"{}")
+    assert live.keep([StoredSummary(KEY, "default/general:0-0:recent", 0, 0, (), 0, b"{}")]) == [b"{}"]
 
     loaded = Histories(store, EMBEDDER, CHUNKER)
     assert loaded[KEY] is loaded[KEY]
@@ -193,4 +194,4 @@ def test_a_window_that_is_refused_does_not_reach_the_store() -> None:
     histories = Histories(store, EMBEDDER, CHUNKER)
     with pytest.raises(HistoryError):
         histories.record(window([turn(3, "x")], index=1))
-    assert store.load(KEY) == ()
+    assert not store.load(KEY).windows

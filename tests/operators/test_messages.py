@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.messages import (
+    NOBODY,
     Author,
     ChannelKey,
     DeadLetter,
@@ -120,10 +121,11 @@ def test_no_author_name_keeps_a_line_break_or_is_empty(name: str) -> None:
         assert kept.split() == name.split()
 
 
-@pytest.mark.parametrize("op", ["post", "edit"])
-def test_an_author_is_required_where_there_is_text(op: str) -> None:
+def test_a_post_needs_an_author_and_an_edit_keeps_its_messages() -> None:
+    fields = {name: POST[name] for name in ("channel", "id", "ts", "text")}
     with pytest.raises(MessageError, match=r"^author is missing$"):
-        parse_message({**{name: POST[name] for name in ("channel", "id", "ts", "text")}, "op": op})
+        parse_message(fields)
+    assert parse_message({**fields, "op": "edit"}).author == NOBODY
 
 
 def test_a_delete_needs_no_author_and_has_no_text() -> None:
@@ -148,7 +150,7 @@ def test_a_flush_needs_a_channel_and_a_time_alone() -> None:
         ChannelKey("default", "general"),
         "",
         datetime(2026, 3, 2, 9, 0, tzinfo=UTC),
-        Author("", "flush"),
+        NOBODY,
         "",
     )
     assert parse_message(fields) == expected

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,10 @@ from operators.chunks import Chunker
 from operators.engine import Engine
 from operators.extractive import ExtractiveSummarizer
 from operators.gaps import Gap, GapDetector
-from operators.history import Histories
+from operators.histories import Histories
 from operators.messages import ChannelKey, DeadLetter, MessageError, Received
 from operators.stages import ExtractiveWriting, RuleGaps
-from operators.summaries import Summary
+from operators.summaries import Emission, Summary
 from operators.windows import Window, WindowCutter
 
 
@@ -87,13 +89,24 @@ def run(
     engine: Engine, items: Iterable[object], recovery: RecoveryConfig | None = None
 ) -> tuple[list[bytes], list[DeadLetter]]:
     """The summary bodies in the order they came out, and the dead letters."""
-    out, rejects = list[tuple[str, bytes]](), list[DeadLetter]()
+    emissions, rejects = run_for_emissions(engine, items, recovery)
+    return [emission.body for emission in emissions if emission.body is not None], rejects
+
+
+def run_for_emissions(
+    engine: Engine, items: Iterable[object], recovery: RecoveryConfig | None = None
+) -> tuple[list[Emission], list[DeadLetter]]:
+    """What came out, in its order, and the dead letters."""
+    out, rejects = list[tuple[str, Emission]](), list[DeadLetter]()
     source: TestingSource[Any] = TestingSource(items)
     flow = summarize_flow(engine, source, TestingSink(out), TestingSink(rejects))
     run_main(flow, epoch_interval=timedelta(0), recovery_config=recovery)
-    for key, body in out:
-        assert key == str(Summary.from_json(body).key)
-    return [body for _, body in out], rejects
+    for key, emission in out:
+        assert key == str(emission.key)
+        if emission.body is not None:
+            summary = Summary.from_json(emission.body)
+            assert (summary.summary_id, summary.revision) == (emission.summary_id, emission.revision)
+    return [emission for _, emission in out], rejects
 
 
 def ids(bodies: Iterable[bytes]) -> list[str]:
@@ -140,8 +153,11 @@ def test_every_window_gets_a_summary_with_its_id_and_the_last_is_provisional() -
 def test_closed_windows_and_their_summaries_are_stored_and_provisional_ones_are_not() -> None:
     store = MemoryStore()
     bodies, _ = run(engine_over(store), CHAT)
-    assert [(w.window.ref.first_seq, w.window.ref.last_seq) for w in store.load(KEY)] == [(0, 1), (2, 3)]
-    assert [turn.id for w in store.load(KEY) for turn in w.window.turns] == ["m0", "m1", "m2", "m3"]
+    assert [(w.window.ref.first_seq, w.window.ref.last_seq) for w in store.load(KEY).windows] == [
+        (0, 1),
+        (2, 3),
+    ]
+    assert [turn.id for w in store.load(KEY).windows for turn in w.window.turns] == ["m0", "m1", "m2", "m3"]
     assert store.bodies == dict(zip(ids(bodies[:2]), bodies[:2], strict=True))
 
 
@@ -165,17 +181,15 @@ def test_what_cannot_be_a_turn_becomes_a_dead_letter_and_costs_no_valid_message(
     engine = engine_over(MemoryStore())
     unreadable = Received(MessageError("not UTF-8"), (("file", "a.jsonl"), ("line", 7)), b"\xff")
     contradiction = post(0, "we ordered nothing")
-    delete = received(b'{"op": "delete", "channel": "general", "id": "m0", "ts": "2026-03-02T09:00:00Z"}', 8)
-    bodies, rejects = run(engine, [CHAT[0], received(b"oops"), unreadable, contradiction, delete, CHAT[1]])
+    bodies, rejects = run(engine, [CHAT[0], received(b"oops"), unreadable, contradiction, CHAT[1]])
     assert ids(bodies) == ["default/general:0-1:remember"]
     letters = [(letter.reason.partition(":")[0], letter.raw, letter.origin[1][1]) for letter in rejects]
     assert sorted(letters) == [
         ("id 'm0' is already known with other content", contradiction.raw, 0),
         ("not JSON", b"oops", 1),
         ("not UTF-8", b"\xff", 7),
-        ("op 'delete' is not supported yet", delete.raw, 8),
     ]
-    assert (engine.counters["dead_letters"], engine.counters["messages"]) == (4, 6)
+    assert (engine.counters["dead_letters"], engine.counters["messages"]) == (3, 5)
 
 
 def test_a_flush_closes_the_open_window_and_an_empty_one_does_nothing() -> None:
@@ -211,7 +225,7 @@ def test_a_second_run_over_the_same_store_emits_the_same_bytes() -> None:
     assert second == first
     assert len(first) == 2
     assert [engine.counters[name] for name in ("reissued", "summaries", "recorded")] == [2, 0, 0]
-    assert len(store.load(KEY)) == 2
+    assert len(store.load(KEY).windows) == 2
 
 
 def test_a_run_goes_on_where_the_last_one_stopped() -> None:
@@ -283,7 +297,7 @@ def test_a_run_that_is_aborted_goes_on_without_a_lost_or_a_second_window(recover
     assert list(dict.fromkeys(ids(bodies))) == ids(whole)
     final = [body for body in bodies if Summary.from_json(body).final]
     assert {id_: store.bodies[id_] for id_ in ids(final)} == dict(zip(ids(final), final, strict=True))
-    refs = [stored.window.ref for stored in store.load(KEY)]
+    refs = [stored.window.ref for stored in store.load(KEY).windows]
     assert [(ref.first_seq, ref.last_seq) for ref in refs] == [(0, 1), (2, 3), (4, 4)]
     assert all(before.last_seq + 1 == after.first_seq for before, after in pairwise(refs))
 
@@ -306,4 +320,166 @@ def test_a_channel_that_is_silent_for_a_run_keeps_its_place(recovery: RecoveryCo
         ["default/general:0-1:remember", "default/other:0-0:remember"],
     ]
     assert [engine.counters["duplicates"] for engine in engines] == [0, 0, 1]
-    assert [[turn.id for turn in w.window.turns] for w in store.load(KEY)] == [["m0", "m2"]]
+    assert [[turn.id for turn in w.window.turns] for w in store.load(KEY).windows] == [["m0", "m2"]]
+
+
+def edit(number: int, text: str, minute: int = 50, channel: str = "general") -> Received:
+    value = {"op": "edit", "channel": channel, "id": f"m{number}", "ts": f"2026-03-02T09:{minute:02}:00Z"}
+    return received(orjson.dumps({**value, "text": text}), 1)
+
+
+def delete(number: int, minute: int = 55, channel: str = "general") -> Received:
+    value = {"op": "delete", "channel": channel, "id": f"m{number}", "ts": f"2026-03-02T09:{minute:02}:00Z"}
+    return received(orjson.dumps(value), 2)
+
+
+def newest(emissions: Iterable[Emission]) -> dict[str, bytes | None]:
+    """What a compacted topic keeps: the last record of each key; and that revisions rise along it."""
+    kept, revisions = dict[str, bytes | None](), dict[str, int]()
+    for emission in emissions:
+        assert emission.revision >= revisions.get(emission.summary_id, 0)
+        if emission.revision == revisions.get(emission.summary_id):
+            assert emission.body == kept[emission.summary_id]
+        kept[emission.summary_id], revisions[emission.summary_id] = emission.body, emission.revision
+    return kept
+
+
+def test_a_deletion_reissues_the_summaries_that_used_the_message_and_leaves_no_word_of_it() -> None:
+    store = MemoryStore()
+    chat = [post(0, "we ordered a xyzzy pump"), *CHAT[1:4], flush()]
+    emissions, _ = run_for_emissions(engine_over(store), chat)
+    assert b"xyzzy" in emissions[0].body + emissions[1].body  # type: ignore[operator]
+    engine = engine_over(store)
+    again, rejects = run_for_emissions(engine, [*chat, delete(0)])
+    assert rejects == []
+    kept = newest([*emissions, *again])
+    assert list(kept) == ["default/general:0-1:remember", "default/general:2-3:remember"]
+    assert not any(b"xyzzy" in (body or b"") or b"m0" in (body or b"") for body in kept.values())
+    assert set(revisions := {emission.summary_id: emission.revision for emission in again}) == set(kept)
+    assert set(revisions.values()) == {1}
+    assert {kept.revision for kept in store.summaries.values()} == {1}
+
+
+def test_a_window_whose_every_message_was_deleted_becomes_a_tombstone() -> None:
+    store = MemoryStore()
+    emissions, _ = run_for_emissions(engine_over(store), [*CHAT[:2], delete(0), delete(1), *CHAT[2:4]])
+    assert newest(emissions)["default/general:0-1:remember"] is None
+    summary = Summary.from_json(newest(emissions)["default/general:2-3:remember"] or b"")
+    assert summary.memory == []
+    assert summary.window.turns == ["m2", "m3"]
+    again, _ = run_for_emissions(engine_over(store), [*CHAT[:2], delete(0), delete(1), *CHAT[2:4]])
+    assert newest(again) == newest(emissions)
+
+
+def test_an_edit_reissues_with_the_new_text_and_one_that_changes_nothing_does_not() -> None:
+    store = MemoryStore()
+    engine = engine_over(store)
+    emissions, _ = run_for_emissions(
+        engine, [*CHAT[:4], edit(0, "we ordered a valve"), edit(0, "we ordered a valve", 52)]
+    )
+    assert [emission.revision for emission in emissions if "0-1" in emission.summary_id][-1] == 1
+    kept = [Summary.from_json(body or b"") for body in newest(emissions).values()]
+    assert kept[0].summary == "09:00 Ana: we ordered a valve\n09:01 Ana: lunch at noon"
+    assert [entry.text for entry in kept[1].memory] == ["we ordered a valve", "lunch at noon"]
+    assert store.windows[KEY][0].window.ref.revision == 1
+
+
+def test_without_reissue_a_deletion_still_erases_what_is_kept() -> None:
+    store = MemoryStore()
+    run_for_emissions(engine_over(store), [post(0, "xyzzy"), post(1, "b")])
+    emissions, _ = run_for_emissions(
+        engine_over(store, reissue=False), [post(0, "xyzzy"), post(1, "b"), delete(0)]
+    )
+    assert len(emissions) == 1
+    assert b"xyzzy" not in b"".join(kept.body for kept in store.summaries.values())
+
+
+def test_a_change_reaches_windows_that_are_still_on_their_way() -> None:
+    """Windows close, and a message of theirs is deleted before their summaries are written."""
+
+    class Late(ExtractiveWriting):
+        """Writes only when the deletion has been applied."""
+
+        async def write(self, window: Window, gaps: Any, memory: Any) -> Any:
+            while not engine.histories[KEY].revision:
+                await asyncio.sleep(0.005)
+            return await super().write(window, gaps, memory)
+
+    store = MemoryStore()
+    engine = engine_over(store, summaries=Late(ExtractiveSummarizer()))
+    emissions, _ = run_for_emissions(engine, [post(0, "xyzzy"), *CHAT[1:4], delete(0)])
+    assert [(e.summary_id.split(":")[1], e.revision) for e in emissions] == [("0-1", 1), ("2-3", 1)]
+    assert not any(b"xyzzy" in (emission.body or b"") for emission in emissions)
+
+
+def test_a_deletion_and_an_edit_may_come_before_their_message() -> None:
+    store = MemoryStore()
+    engine = engine_over(store)
+    stream = [delete(0), delete(0), edit(1, "lunch at one"), delete(7), *CHAT[:3], post(3, "fine")]
+    run_for_emissions(engine, stream)
+    turns = [turn for stored in store.windows[KEY] for turn in stored.window.turns]
+    assert [(turn.id, turn.text) for turn in turns] == [("m1", "lunch at one"), ("m2", "is it here")]
+    assert store.erased[KEY] == {"m0", "m7"}
+    assert (engine.counters["duplicates"], engine.counters["unposted"]) == (1, 1)
+
+
+def test_an_aborted_run_with_changes_ends_like_an_undisturbed_one(recovery: RecoveryConfig) -> None:
+    stream = [*CHAT[:2], delete(0), CHAT[2], edit(2, "is it there"), CHAT[3], CHAT[4], edit(1, "at one")]
+    stream += [delete(3), flush(), edit(4, "it is early", 57), post(5, "ok"), flush()]
+    whole = newest(run_for_emissions(engine_over(MemoryStore()), stream)[0])
+    items = list[object]()
+    for number, item in enumerate(stream):
+        items += [item, TestingSource.ABORT()] if number % 3 == 1 else [item]
+    store, emissions = MemoryStore(), list[Emission]()
+    for _ in range(1 + sum(isinstance(item, TestingSource.ABORT) for item in items)):
+        emissions += run_for_emissions(engine_over(store), items, recovery)[0]
+    final = {id_: body for id_, body in newest(emissions).items() if id_ in whole}
+
+    def content(body: bytes | None) -> object:
+        fields = orjson.loads(body or b"{}")
+        return {name: value for name, value in fields.items() if name not in ("timings_ms", "revision")}
+
+    assert {id_: content(body) for id_, body in final.items()} == {
+        id_: content(body) for id_, body in whole.items()
+    }
+
+
+def test_silence_on_the_wall_clock_closes_a_window_of_a_live_stream_alone() -> None:
+    def summaries(*, live: bool) -> list[Summary]:
+        engine = engine_over(MemoryStore(), cutter=WindowCutter(idle=timedelta(milliseconds=50)))
+        if live:
+            engine.liveness.begin()
+        same = [post(number, "fine", ts="2026-03-02T09:00:00Z") for number in range(3)]
+        bodies, _ = run(engine, [*same[:2], TestingSource.PAUSE(timedelta(milliseconds=400)), same[2]])
+        return [Summary.from_json(body) for body in bodies]
+
+    assert [(s.window.turns, s.final) for s in summaries(live=True)] == [
+        (["m0", "m1"], True),
+        (["m2"], False),
+    ]
+    assert [(s.window.turns, s.final) for s in summaries(live=False)] == [(["m0", "m1", "m2"], False)]
+
+
+def test_messages_within_the_lateness_are_put_in_order_and_later_ones_are_marked() -> None:
+    def at_watermark(item: Received, minute: int) -> Received:
+        return replace(item, watermark=datetime(2026, 3, 2, 9, minute, tzinfo=UTC))
+
+    store = MemoryStore()
+    engine = engine_over(store, cutter=WindowCutter(turns=3), lateness=timedelta(minutes=5))
+    stream = [
+        at_watermark(post(3, "third"), 0),
+        at_watermark(post(1, "first"), 0),
+        at_watermark(post(2, "second"), 0),
+        at_watermark(post(9, "sixth"), 4),  # 9:04 is reached: the first three are in order
+        at_watermark(post(0, "too late"), 4),
+        at_watermark(flush(), 4),
+    ]
+    run(engine, stream)
+    turns = [turn for stored in store.windows[KEY] for turn in stored.window.turns]
+    assert [(turn.id, turn.late) for turn in turns] == [
+        ("m1", False),
+        ("m2", False),
+        ("m3", False),
+        ("m0", True),
+        ("m9", False),
+    ]

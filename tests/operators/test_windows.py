@@ -43,7 +43,7 @@ def of_sizes(sizes: Iterable[int], minutes: Sequence[int] | None = None) -> list
 def test_a_window_closes_when_the_next_turn_does_not_fit() -> None:
     windows, state = cut(of_sizes([4, 4, 4]), WindowCutter(tokens=10))
     assert windows == [window(of_sizes([4, 4]))]
-    assert seqs([state.provisional() or window([])]) == [[2]]
+    assert seqs([state.provisional(NOTHING) or window([])]) == [[2]]
 
 
 def test_a_window_that_is_full_closes_at_once() -> None:
@@ -88,18 +88,18 @@ def test_a_late_turn_is_no_pause() -> None:
 
 def test_a_flush_closes_the_open_window_and_nothing_else() -> None:
     _, state = cut(of_sizes([4, 4]), WindowCutter(tokens=10))
-    flushed, closed = state.flush()
+    flushed, closed = state.flush(NOTHING)
     assert closed == [window(of_sizes([4, 4]))]
     assert flushed == Cutting(WindowCutter(tokens=10), KEY, index=1)
-    assert flushed.flush() == (flushed, [])
+    assert flushed.flush(NOTHING) == (flushed, [])
 
 
 def test_the_open_window_at_the_end_is_provisional_and_stays_open() -> None:
     _, state = cut(of_sizes([4, 4]), WindowCutter(tokens=10))
-    provisional = state.provisional()
+    provisional = state.provisional(NOTHING)
     assert provisional == window(of_sizes([4, 4]), final=False)
     assert state.open == tuple(of_sizes([4, 4]))
-    assert Cutting(WindowCutter(), KEY).provisional() is None
+    assert Cutting(WindowCutter(), KEY).provisional(NOTHING) is None
 
 
 def test_a_window_knows_its_tokens_and_its_earliest_and_latest_time() -> None:

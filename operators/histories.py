@@ -1,0 +1,206 @@
+"""The hot histories of a process over their durable store: recording, changing, keeping summaries.
+
+Everything that writes runs on the executor thread, in groups: a commit of the store costs the same
+for one window as for many.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from operators.changes import Changes
+from operators.chunks import Chunk, Chunker
+from operators.dense import Embedder, Vectors
+from operators.history import ChannelHistory, HistoryStore, RecordedWindow, StoredSummary
+from operators.messages import ChannelKey, Turn
+from operators.windows import Window, WindowRef
+
+__all__ = ["Histories"]
+
+
+class Histories:
+    """The hot histories of this process, loaded from the store on first use."""
+
+    def __init__(self, store: HistoryStore, embedder: Embedder | None, chunker: Chunker) -> None:
+        self.store = store
+        self.embedder = embedder
+        self.chunker = chunker
+        self._hot: dict[ChannelKey, ChannelHistory] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, key: ChannelKey) -> ChannelHistory:
+        history = self._hot.get(key)
+        if history is not None:
+            return history
+        with self._lock:
+            if key not in self._hot:
+                self._hot[key] = self._load(key)
+            return self._hot[key]
+
+    def prepare(self, window: Window) -> RecordedWindow:
+        """Chunk and embed a closed window."""
+        chunks = self.chunker.chunk(window.turns)
+        if self.embedder is None:
+            return RecordedWindow(window, chunks, None, None)
+        # Two calls a window, whatever else waits: vectors depend on their batch in the last bits.
+        turn_vectors = self.embedder.embed_passages([turn.rendered for turn in window.turns])
+        return RecordedWindow(window, chunks, self._embed_chunks(self.embedder, chunks), turn_vectors)
+
+    def commit(self, items: Sequence[RecordedWindow | Changes]) -> list[list[WindowRef]]:
+        """Store and index windows and changes, those of a channel in their order.
+
+        Returns:
+            For each item the windows to go on with: a recorded window itself, as the history has it,
+            or the windows whose summary rested on changed turns.
+        """
+        done, group = list[list[WindowRef]](), list[RecordedWindow]()
+        for item in items:
+            if isinstance(item, Changes):
+                self._append(group)
+                group = []
+                done.append(self._change(item))
+            else:
+                ref = item.window.ref
+                history = self[ref.key]
+                if ref.last_seq >= history.recorded_until:
+                    ref = replace(ref, revision=history.revision)
+                    group.append(replace(item, window=Window(ref, item.window.turns)))
+                done.append([ref])
+        self._append(group)
+        return done
+
+    def record(self, window: Window) -> bool:
+        """Prepare and commit one window; False if the history already has it."""
+        before = self[window.ref.key].recorded_until
+        self.commit([self.prepare(window)])
+        return self[window.ref.key].recorded_until > before
+
+    def window_turns(self, ref: WindowRef) -> Sequence[Turn]:
+        """The turns of a recorded window."""
+        return self[ref.key].turns(ref.first_seq, ref.last_seq)
+
+    def is_current(self, key: ChannelKey, revision: int, seqs: Iterable[int]) -> bool:
+        """Whether recorded turns are what they were at a revision of their channel."""
+        history = self[key]
+        return not history.changed_since(revision, (seq for seq in seqs if seq < history.recorded_until))
+
+    def keep(self, summaries: Sequence[StoredSummary]) -> list[bytes | None]:
+        """Store finished summaries, each once for what it rests on.
+
+        Returns:
+            For each its body; that of the store where the same summary was made in the meantime, and
+            None where a turn that it rests on has changed: it has to be made again.
+        """
+        bodies, kept = list[bytes | None](), list[StoredSummary]()
+        for made in summaries:
+            summary_ids = self[made.key].summary_ids
+            window = range(made.first_seq, made.last_seq + 1)
+            if not self.is_current(made.key, made.revision, (*window, *made.recalled)):
+                bodies.append(None)
+            elif made.summary_id in summary_ids:
+                earlier = [one.body for one in kept if one.summary_id == made.summary_id]
+                bodies.append(earlier[0] if earlier else self.store.summary(made.summary_id))
+            else:
+                summary_ids.add(made.summary_id)
+                kept.append(made)
+                bodies.append(made.body)
+        if kept:
+            self.store.put_summaries(kept)
+        return bodies
+
+    def _append(self, group: Sequence[RecordedWindow]) -> None:
+        if not group:
+            return
+        ahead = dict[ChannelKey, int]()
+        for recorded in group:
+            key, ref = recorded.window.ref.key, recorded.window.ref
+            if key not in ahead:
+                self[key].check(recorded)
+            elif ahead[key] != ref.first_seq:
+                raise AssertionError(f"{key}: windows of a group do not follow each other")
+            ahead[key] = ref.last_seq + 1
+        self.store.append(group)
+        for recorded in group:
+            self[recorded.window.ref.key].append(recorded)
+
+    def _change(self, changes: Changes) -> list[WindowRef]:
+        """Change recorded turns; a change that is seen again ends what its first time left undone."""
+        history = self[changes.key]
+        changed, touched, erased = dict[int, Turn](), set[int](), list[str]()
+        steps = 0
+        for change in changes.changes:
+            turn = history.find(change.id)
+            if turn is None:
+                if change.text is None:
+                    erased.append(change.id)
+                continue
+            touched.add(turn.seq)
+            after = change.apply(changed.get(turn.seq, turn))
+            if after is not None:
+                changed[turn.seq] = after
+                steps += 1
+        if erased:
+            self.store.put_erased(changes.key, erased)
+            history.erased_ids.update(erased)
+        if changed:
+            self._rewrite(history, changed, history.revision + steps)
+        stale = (
+            [kept for kept in self.store.resting_on(changes.key, sorted(touched)) if not kept.body]
+            if touched
+            else []
+        )
+        history.summary_ids.difference_update(kept.summary_id for kept in stale)
+        return [history.window_of(seq) for seq in sorted({kept.first_seq for kept in stale})]
+
+    def _rewrite(self, history: ChannelHistory, changed: dict[int, Turn], revision: int) -> None:
+        refs = {history.window_of(seq).index: history.window_of(seq) for seq in changed}
+        self.store.begin_change(history.key, list(changed.values()), sorted(refs))
+        for index in sorted(refs):
+            ref = replace(refs[index], revision=revision)
+            turns = tuple(changed.get(turn.seq, turn) for turn in history.turns(ref.first_seq, ref.last_seq))
+            recorded = self._prepare_again(history, Window(ref, turns), changed)
+            history.replace(recorded)
+            self.store.finish_change(recorded)
+
+    def _prepare_again(
+        self, history: ChannelHistory, window: Window, changed: Iterable[int]
+    ) -> RecordedWindow:
+        """Chunks and vectors of a changed window; vectors of turns that stayed are kept."""
+        chunks = self.chunker.chunk(window.turns)
+        if self.embedder is None:
+            return RecordedWindow(window, chunks, None, None)
+        ref = window.ref
+        vectors = history.as_of(ref.last_seq + 1).turn_vectors(range(ref.first_seq, ref.last_seq + 1))
+        fresh = [seq for seq in changed if ref.first_seq <= seq <= ref.last_seq]
+        texts = [window.turns[seq - ref.first_seq].rendered for seq in fresh]
+        vectors[[seq - ref.first_seq for seq in fresh]] = self.embedder.embed_passages(texts)
+        return RecordedWindow(window, chunks, self._embed_chunks(self.embedder, chunks), vectors)
+
+    @staticmethod
+    def _embed_chunks(embedder: Embedder, chunks: Sequence[Chunk]) -> Vectors:
+        if not chunks:  # every turn of the window is deleted
+            return np.zeros((0, embedder.dimensions), np.float32)
+        return embedder.embed_passages([chunk.text for chunk in chunks])
+
+    def _load(self, key: ChannelKey) -> ChannelHistory:
+        history = ChannelHistory(key, self.embedder.dimensions if self.embedder else None)
+        stored = self.store.load(key)
+        after = 1 + max((recorded.window.ref.revision for recorded in stored.windows), default=0)
+        for recorded in stored.windows:
+            if recorded.window.ref.index in stored.unfinished:
+                history.append(self._finish(recorded.window, after))
+            else:
+                history.append(recorded)
+        history.summary_ids = set(stored.summary_ids)
+        history.erased_ids = set(stored.erased_ids)
+        return history
+
+    def _finish(self, window: Window, revision: int) -> RecordedWindow:
+        """End a change that was interrupted after the new turns had been stored."""
+        recorded = self.prepare(replace(window, ref=replace(window.ref, revision=revision)))
+        self.store.finish_change(recorded)
+        return recorded
