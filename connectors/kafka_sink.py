@@ -1,0 +1,148 @@
+"""Summaries, dead letters and a debug stream as records of Kafka topics.
+
+A summary's key is its `summary_id`, and its partition the one of its channel, so that a compacted
+topic keeps the newest revision and a reader of one partition sees whole channels. A tombstone is a
+record without a value. Output is at least once, with equal ids and bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from bytewax.outputs import DynamicSink, StatelessSinkPartition
+
+from connectors.kafka_connection import KafkaConnection, RecordTooLargeError
+from connectors.kafka_producer import Delivery, Record, partition_of
+from operators.messages import DeadLetter
+from operators.summaries import VERSION, Emission
+
+__all__ = ["KafkaDeadLetters", "KafkaDebug", "KafkaSink"]
+
+
+class _Partition(StatelessSinkPartition[Any]):
+    """Writes what `record` makes of each item, and waits until all of a batch are acknowledged."""
+
+    def __init__(self, delivery: Delivery, record: Callable[[Any, int], Record]) -> None:
+        self._delivery = delivery
+        self._record = record
+
+    def write_batch(self, items: list[Any]) -> None:
+        """Bytewax: blocks until delivered; what it raises replays the epoch."""
+        partitions = self._delivery.partitions
+        self._delivery.deliver([self._record(item, partitions) for item in items])
+
+    def close(self) -> None:
+        """Bytewax: at the end of the input; never raises."""
+        self._delivery.close()
+
+
+class KafkaSink(DynamicSink[tuple[str, Emission]]):
+    """Writes summaries. Headers: `backscroll-version`, `backscroll-kind`, `backscroll-revision`.
+
+    Args:
+        connection: the cluster.
+        topic: has to exist, and should be compacted.
+        stopping: whether the program is to end, so that brokers that are away are not waited for.
+
+    Writing raises `UndeliveredError` when the brokers stay away, and `RecordTooLargeError`.
+    """
+
+    def __init__(self, connection: KafkaConnection, topic: str, *, stopping: Callable[[], bool]) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._stopping = stopping
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:
+        """Bytewax: called once on each worker; raises a `KafkaError` where nothing can be written."""
+        del step_id, worker_index, worker_count
+        delivery = Delivery(self._connection, self._topic, stopping=self._stopping, too_large=self._refuse)
+        return _Partition(delivery, self.record)
+
+    def record(self, item: tuple[str, Emission], partitions: int) -> Record:
+        """The record of an emission."""
+        _, emission = item
+        fields = {} if emission.body is None else orjson.loads(emission.body)
+        return Record(
+            name=emission.summary_id,
+            value=emission.body,
+            key=emission.summary_id.encode(),
+            headers=_headers(
+                version=fields.get("version", VERSION),
+                kind=fields.get("kind", "tombstone"),
+                revision=emission.revision,
+            ),
+            partition=partition_of(str(emission.key), partitions),
+        )
+
+    def _refuse(self, record: Record) -> Record:
+        raise _too_large(record, self._topic)
+
+
+class KafkaDebug(KafkaSink):
+    """Writes only the gaps and the memory of each summary, keyed and placed as the summary is."""
+
+    def record(self, item: tuple[str, Emission], partitions: int) -> Record:
+        """The record of an emission, without its summary."""
+        record = super().record(item, partitions)
+        if record.value is None:
+            return record
+        fields = orjson.loads(record.value)
+        names = ("summary_id", "revision", "gaps", "memory")
+        return replace(record, value=orjson.dumps({name: fields.get(name) for name in names}))
+
+
+class KafkaDeadLetters(DynamicSink[DeadLetter]):
+    """Writes rejected input as it came: value, key and headers, and headers that say why and whence.
+
+    The added ones are `backscroll-reason` and one for each part of the origin (`backscroll-topic`,
+    `backscroll-partition`, `backscroll-offset`). What had no bytes is written as JSON. A letter that
+    the brokers find too large is written without its bytes, and `backscroll-omitted` says how many.
+
+    Args: as `KafkaSink`.
+    """
+
+    def __init__(self, connection: KafkaConnection, topic: str, *, stopping: Callable[[], bool]) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._stopping = stopping
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:
+        """Bytewax: called once on each worker; raises a `KafkaError` where nothing can be written."""
+        del step_id, worker_index, worker_count
+        delivery = Delivery(
+            self._connection, self._topic, stopping=self._stopping, too_large=self._without_bytes
+        )
+        return _Partition(delivery, self.record)
+
+    def record(self, letter: DeadLetter, partitions: int) -> Record:
+        """The record of a letter."""
+        del partitions
+        where = dict(letter.origin)
+        return Record(
+            name=" ".join(f"{name} {value}" for name, value in letter.origin),
+            value=letter.raw or letter.to_json(),
+            key=letter.key,
+            headers=letter.headers + _headers(reason=letter.reason, **where),
+        )
+
+    def _without_bytes(self, record: Record) -> Record:
+        omitted = [name for name, _ in record.headers if name == "backscroll-omitted"]
+        if omitted and record.key is None:
+            raise _too_large(record, self._topic)
+        ours = tuple(header for header in record.headers if header[0].startswith("backscroll-"))
+        headers = ours if omitted else record.headers + _headers(omitted=f"{record.size} bytes")
+        return replace(record, value=b"", key=None if omitted else record.key, headers=headers)
+
+
+def _headers(**fields: object) -> tuple[tuple[str, bytes], ...]:
+    return tuple(
+        (f"backscroll-{name}", str(value).encode(errors="backslashreplace")) for name, value in fields.items()
+    )
+
+
+def _too_large(record: Record, topic: str) -> RecordTooLargeError:
+    what = f"{record.name}: {record.size:,} bytes are more than topic {topic!r} takes"
+    return RecordTooLargeError(f"{what}: raise its max.message.bytes")

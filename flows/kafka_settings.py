@@ -1,0 +1,156 @@
+"""The settings of Kafka, a mixin for `Settings`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
+
+if TYPE_CHECKING:
+    from connectors.kafka_connection import KafkaConnection
+
+__all__ = ["KafkaSettings", "kafka_connection"]
+
+_TOPIC = r"^[a-zA-Z0-9._-]{1,249}$"
+
+
+class KafkaSettings(BaseModel):
+    """Where the topics are, how to log in, and how to read. Every name begins with `kafka_` but two."""
+
+    kafka_brokers: str = Field("127.0.0.1:9092", description="host:port, comma separated")
+    kafka_topics: str = Field("messages", description="topics to read, comma separated")
+    kafka_summaries: str = Field("summaries", pattern=_TOPIC, description="topic of summaries, compacted")
+    kafka_dead_letters: str = Field("dead-letters", pattern=_TOPIC, description="topic of rejected input")
+    kafka_debug: str | None = Field(
+        None, pattern=_TOPIC, description="topic of gaps and memory; off when not set"
+    )
+    kafka_group: str | None = Field(
+        "backscroll", description="group that offsets are committed to, for lag tools"
+    )
+    kafka_start: str = Field("earliest", description="earliest, latest or an ISO 8601 time with a zone")
+    on_lost_offset: Literal["stop", "earliest"] = Field(
+        "stop", description="where retention has deleted what was not read"
+    )
+    scattered_channels: bool = Field(False, description="whether one channel may be in several partitions")
+    kafka_client_id: str = Field("backscroll", min_length=1, description="name that the brokers log")
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="as the listener of the brokers has it"
+    )
+    kafka_tls_ca_file: Path | None = Field(None, description="PEM; the system's authorities when not set")
+    kafka_tls_cert_file: Path | None = Field(None, description="PEM, this client's certificate")
+    kafka_tls_key_file: Path | None = Field(None, description="PEM, its key, not encrypted")
+    kafka_tls_check_hostname: bool = Field(True, description="whether certificates must name the broker")
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
+        None, description="needed by the SASL protocols"
+    )
+    kafka_username: str | None = Field(None, description="for PLAIN and SCRAM")
+    kafka_password: SecretStr | None = Field(None, description="for PLAIN and SCRAM")
+    kafka_token_file: Path | None = Field(None, description="for OAUTHBEARER; read anew each time")
+    kafka_token_url: str | None = Field(
+        None, pattern=r"^https?://", description="for OAUTHBEARER: token endpoint, client credentials"
+    )
+    kafka_token_client_id: str | None = Field(None, description="for the token endpoint")
+    kafka_token_client_secret: SecretStr | None = Field(None, description="for the token endpoint")
+    kafka_token_scope: str | None = Field(None, description="for the token endpoint")
+
+    @field_validator("kafka_topics", "kafka_brokers")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if not _split(value):
+            raise ValueError("name at least one")
+        return value
+
+    @field_validator("kafka_start")
+    @classmethod
+    def _a_start(cls, value: str) -> str:
+        if value not in ("earliest", "latest"):
+            _time(value)
+        return value
+
+    @model_validator(mode="after")
+    def _login_is_complete(self) -> Self:
+        if not self.kafka_security_protocol.startswith("SASL"):
+            return self
+        if self.kafka_sasl_mechanism is None:
+            raise ValueError(
+                f"kafka_security_protocol {self.kafka_security_protocol} needs kafka_sasl_mechanism"
+            )
+        if self.kafka_sasl_mechanism != "OAUTHBEARER":
+            if not self.kafka_username or self.kafka_password is None:
+                needs = "kafka_username and kafka_password"
+                raise ValueError(f"kafka_sasl_mechanism {self.kafka_sasl_mechanism} needs {needs}")
+        elif (self.kafka_token_file is None) == (self.kafka_token_url is None):
+            raise ValueError("OAUTHBEARER needs either kafka_token_file or kafka_token_url")
+        elif self.kafka_token_url and not (self.kafka_token_client_id and self.kafka_token_client_secret):
+            raise ValueError("kafka_token_url needs kafka_token_client_id and kafka_token_client_secret")
+        return self
+
+    @property
+    def kafka_topic_names(self) -> tuple[str, ...]:
+        """The topics to read."""
+        return _split(self.kafka_topics)
+
+    @property
+    def kafka_start_at(self) -> Literal["earliest", "latest"] | datetime:
+        """Where to begin what has never been read."""
+        if self.kafka_start == "earliest":
+            return "earliest"
+        return "latest" if self.kafka_start == "latest" else _time(self.kafka_start)
+
+
+def kafka_connection(settings: KafkaSettings) -> KafkaConnection:
+    """The connection that the settings describe; nothing is connected to.
+
+    Raises:
+        KafkaError: a broker is not written as host:port.
+    """
+    from connectors.kafka_connection import KafkaConnection, Sasl, Tls
+
+    mechanism = settings.kafka_sasl_mechanism
+    login = mechanism is not None and settings.kafka_security_protocol.startswith("SASL")
+    return KafkaConnection(
+        brokers=_split(settings.kafka_brokers),
+        security_protocol=settings.kafka_security_protocol,
+        tls=Tls(
+            cafile=settings.kafka_tls_ca_file,
+            certfile=settings.kafka_tls_cert_file,
+            keyfile=settings.kafka_tls_key_file,
+            check_hostname=settings.kafka_tls_check_hostname,
+        ),
+        sasl=Sasl(mechanism, settings.kafka_username, settings.kafka_password, _tokens(settings))
+        if login and mechanism is not None
+        else None,
+        client_id=settings.kafka_client_id,
+    )
+
+
+def _tokens(settings: KafkaSettings) -> Any:
+    from connectors.kafka_tokens import TokenEndpoint, TokenFile
+
+    if settings.kafka_token_file is not None:
+        return TokenFile(settings.kafka_token_file)
+    if settings.kafka_token_url is None:
+        return None
+    return TokenEndpoint(
+        settings.kafka_token_url,
+        settings.kafka_token_client_id or "",
+        settings.kafka_token_client_secret or SecretStr(""),
+        settings.kafka_token_scope,
+    )
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _time(text: str) -> datetime:
+    time: datetime | None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise ValueError("use earliest, latest or an ISO 8601 time with a zone, like 2026-03-02T09:00:00Z")
+    return time

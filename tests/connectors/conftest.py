@@ -1,0 +1,7 @@
+"""The brokers, for the tests of this folder that need one."""
+
+from __future__ import annotations
+
+from brokers import broker, collected, own_broker, topic
+
+__all__ = ["broker", "collected", "own_broker", "topic"]
