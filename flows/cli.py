@@ -38,12 +38,13 @@ def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
 _config = click.option(
     "--config", type=_FILE, envvar="BACKSCROLL_CONFIG", show_envvar=True, help="Settings, TOML."
 )
-_common = _options(
-    click.argument("files", nargs=-1, required=True, type=_FILE),
-    click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True),
-    _setting(
-        "--store", "store", type=_FILE, help="LanceDB history.  [default: a temporary one; ingest needs it]"
-    ),
+_brokers = _setting(
+    "--brokers", "kafka_brokers", help="host:port of Kafka brokers.  [default: 127.0.0.1:9092]"
+)
+_workers = click.option(
+    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Local processes."
+)
+_engine = _options(
     _setting("--namespace", "namespace", help="Namespace of messages that name none.  [default: default]"),
     _setting("--window", "window_tokens", type=int, help="Most tokens of a window.  [default: 1024]"),
     _setting(
@@ -53,7 +54,14 @@ _common = _options(
     _setting(
         "--embedding-model", "embedding_model", help="Hub id, folder or none.  [default: all-MiniLM-L6-v2]"
     ),
-    click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
+    _config,
+)
+_common = _options(
+    click.argument("files", nargs=-1, required=True, type=_FILE),
+    click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True),
+    _setting("--store", "store", help="LanceDB history.  [default: a temporary one; ingest needs it]"),
+    _engine,
+    _workers,
     click.option(
         "--speed",
         type=click.FloatRange(0, min_open=True),
@@ -62,8 +70,30 @@ _common = _options(
     click.option(
         "--dead-letters", type=_FILE, help="Rejected input.  [default: dead-letters.jsonl beside --out]"
     ),
-    click.option(
-        "--config", type=_FILE, envvar="BACKSCROLL_CONFIG", show_envvar=True, help="Settings, TOML."
+)
+_summaries = _options(
+    _setting(
+        "--strategy", "strategy", type=click.Choice(_STRATEGIES), help="Memory strategy.  [default: remember]"
+    ),
+    _setting("--budget", "budget", type=int, help="Most tokens of a memory.  [default: 1024]"),
+    _setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]"),
+    _setting("--gap-model", "gap_model", help="Model for gaps.  [default: the server's only one]"),
+    _setting("--summary-model", "summary_model", help="Model for summaries.  [default: as for gaps]"),
+    _setting("--record", "llm_record", type=_FILE, help="Append the model's answers to a cassette file."),
+    _setting(
+        "--max-tokens-per-day", "max_tokens_per_day", type=int, help="Of the model.  [default: no limit]"
+    ),
+    _setting(
+        "--max-tokens-per-channel-day", "max_tokens_per_channel_day", type=int, help="[default: no limit]"
+    ),
+    _setting(
+        "--on-llm-failure",
+        "on_llm_failure",
+        type=click.Choice(("extractive", "dead-letter")),
+        help="What a window gets instead.  [default: extractive]",
+    ),
+    _setting(
+        "--summary-tokens", "summary_tokens", type=int, help="Most tokens of a summary.  [default: 200]"
     ),
 )
 
@@ -85,31 +115,58 @@ def main() -> None:
     show_default=True,
     help="On standard output: cards on a terminal, JSON Lines elsewhere.",
 )
-@_setting(
-    "--strategy", "strategy", type=click.Choice(_STRATEGIES), help="Memory strategy.  [default: remember]"
-)
-@_setting("--budget", "budget", type=int, help="Most tokens of a memory.  [default: 1024]")
-@_setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]")
-@_setting("--gap-model", "gap_model", help="Model for gaps.  [default: the server's only one]")
-@_setting("--summary-model", "summary_model", help="Model for summaries.  [default: the server's only one]")
-@_setting("--record", "llm_record", type=_FILE, help="Append the model's answers to a cassette file.")
-@_setting("--max-tokens-per-day", "max_tokens_per_day", type=int, help="Of the model.  [default: no limit]")
-@_setting("--max-tokens-per-channel-day", "max_tokens_per_channel_day", type=int, help="[default: no limit]")
-@_setting(
-    "--on-llm-failure",
-    "on_llm_failure",
-    type=click.Choice(("extractive", "dead-letter")),
-    help="What a window gets instead.  [default: extractive]",
-)
-@_setting("--summary-tokens", "summary_tokens", type=int, help="Most tokens of a summary.  [default: 200]")
+@_summaries
 @click.option("--detected", type=_FILE, help="Recorded gaps to use instead of the rules.")
+@click.option("--into", help="Send the messages to kafka://host:port/topic instead of summarising them.")
 def replay(**options: Any) -> None:
     """Summarise chat FILES, window by window.
 
     Files are read in the order given. With --store, a run that was stopped goes on where it was:
     what is finished is printed again as it was, and nothing is computed twice.
     """
-    _run("replay", options)
+    into = options.pop("into")
+    if into is None:
+        _run("replay", options)
+    if options["out"] or options["detected"] or options["workers"] > 1:
+        raise click.UsageError("--into sends messages on: leave out --out, --detected and --workers")
+    from flows.into import run_into
+
+    given = {name: options[name] for name in ("format", "dead_letters", "speed")}
+    settings = _settings({"namespace": options["namespace"]}, options["config"])
+    sys.exit(run_into(options["files"], settings, into, **given))
+
+
+@main.command()
+@_brokers
+@_setting("--topics", "kafka_topics", help="Topics to read.  [default: messages]")
+@_setting("--summaries", "kafka_summaries", help="Topic of summaries.  [default: summaries]")
+@_setting("--dead-letters", "kafka_dead_letters", help="Topic of rejected input.  [default: dead-letters]")
+@_setting("--start", "kafka_start", help="earliest, latest or a time, where never read.  [default: earliest]")
+@_setting("--store", "store", help="LanceDB history: a directory or s3://bucket/prefix.")
+@_setting("--recovery", "recovery", type=_FILE, help="State of the dataflow.  [default: in a local --store]")
+@_setting("--lateness", "lateness_seconds", type=float, help="Seconds to wait for earlier messages.  [0]")
+@_engine
+@_summaries
+@_workers
+@click.option(
+    "--process-id", type=int, envvar="BACKSCROLL_PROCESS_ID", show_envvar=True, help="Place in --addresses."
+)
+@click.option(
+    "--addresses", envvar="BACKSCROLL_ADDRESSES", show_envvar=True, help="host:port of all processes."
+)
+def run(
+    workers: int, process_id: int | None, addresses: str | None, config: Path | None, **flags: Any
+) -> None:
+    """Summarise live topics: Kafka in, Kafka out, until stopped.
+
+    Started again, it goes on where it was. Each message ends in exactly one window, and a summary that
+    is sent twice is sent with the same id and the same bytes. Every setting of Kafka, such as a login,
+    is a variable BACKSCROLL_KAFKA_* or stands in --config.
+    """
+    from flows.run import run_service
+
+    settings = _settings(flags, config)
+    sys.exit(run_service(settings, workers=workers, process_id=process_id, addresses=addresses))
 
 
 @main.command()
@@ -122,7 +179,7 @@ def ingest(**options: Any) -> None:
 
 
 @main.command()
-@_setting("--store", "store", type=_FILE, required=True, help="The LanceDB history.")
+@_setting("--store", "store", required=True, help="The LanceDB history.")
 @_setting("--embedding-model", "embedding_model", help="Hub id, folder, or a model of --embedding-url.")
 @_setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model.")
 @_setting("--window", "window_tokens", type=int, help="As the store was made.  [default: 1024]")
@@ -135,13 +192,81 @@ def reindex(drop_old: bool, config: Path | None, **flags: Any) -> None:
     sys.exit(run_reindex(_settings({**flags, "strategy": "none"}, config), drop_old))
 
 
+@main.group()
+def topics() -> None:
+    """The topics of Kafka."""
+
+
+@topics.command()
+@_brokers
+@_setting("--topics", "kafka_topics", help="Topics to read.  [default: messages]")
+@_setting("--summaries", "kafka_summaries", help="Topic of summaries.  [default: summaries]")
+@_setting("--dead-letters", "kafka_dead_letters", help="Topic of rejected input.  [default: dead-letters]")
+@_setting("--debug", "kafka_debug", help="Topic of gaps and memory.  [default: none]")
+@click.option("--partitions", type=click.IntRange(1), default=8, show_default=True, help="Of each.")
+@click.option("--replication", type=click.IntRange(1), default=1, show_default=True, help="Copies of each.")
+@click.option(
+    "--retention-days",
+    type=click.FloatRange(0, min_open=True),
+    default=7,
+    show_default=True,
+    help="Of messages and rejected input; summaries are compacted.",
+)
+@_config
+def create(
+    partitions: int, replication: int, retention_days: float, config: Path | None, **flags: Any
+) -> None:
+    """Make the topics that are missing, and compare those that are not."""
+    from flows.topics import run_create_topics
+
+    settings = _settings(flags, config)
+    sys.exit(
+        run_create_topics(
+            settings, partitions=partitions, replication=replication, retention_days=retention_days
+        )
+    )
+
+
 @main.command()
-@_setting("--store", "store", type=_FILE, required=True, help="The LanceDB history.")
-def costs(store: Path) -> None:
+@_brokers
+@_setting("--summaries", "kafka_summaries", help="Topic of summaries.  [default: summaries]")
+@_setting("--namespace", "namespace", help="Namespace of a --channel that names none.  [default: default]")
+@click.option(
+    "--from",
+    "start",
+    type=click.Choice(("earliest", "latest")),
+    default="latest",
+    show_default=True,
+    help="What is there as well, or only what arrives.",
+)
+@click.option("--channel", help="Only this one: channel or namespace/channel.")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(("auto", "cards", "jsonl")),
+    default="auto",
+    show_default=True,
+    help="Cards on a terminal, JSON Lines elsewhere.",
+)
+@click.option("--limit", type=click.IntRange(1), help="End after so many.  [default: when interrupted]")
+@_config
+def tail(
+    start: Any, channel: str | None, form: Any, limit: int | None, config: Path | None, **flags: Any
+) -> None:
+    """Show summaries as they arrive."""
+    from flows.tail import run_tail
+
+    settings = _settings(flags, config)
+    sys.exit(run_tail(settings, start=start, channel=channel, form=form, limit=limit))
+
+
+@main.command()
+@_setting("--store", "store", required=True, help="The LanceDB history.")
+def costs(store: str) -> None:
     """Show the language model's tokens by day and channel."""
     from flows.costs import print_costs
 
-    sys.exit(print_costs(store))
+    sys.exit(print_costs(Path(store)))
 
 
 def _run(kind: Any, options: dict[str, Any]) -> None:

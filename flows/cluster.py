@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -25,10 +26,12 @@ import numpy as np
 import orjson
 
 from flows.job import Job, Outlet
+from flows.logs import set_up_logging
 
 __all__ = ["ClusterError", "run_cluster"]
 
 _GRACE_SECONDS = 5.0
+_PATIENCE_SECONDS = 3.5  # from the wish to stop to force
 
 
 class ClusterError(RuntimeError):
@@ -42,21 +45,27 @@ def run_cluster(
     processes: int,
     counters: Counter[str],
     stopping: threading.Event,
+    prepare: Callable[[], None] = lambda: None,
 ) -> None:
     """Run a job on `processes` processes; `counters` follows their sum while it runs.
+
+    `prepare` is called when the store is held and no worker runs yet.
 
     Raises:
         StoreError: another engine uses the store.
         ClusterError: a worker failed.
     """
+    from connectors.lancedb_sharing import is_remote
     from connectors.lancedb_tables import occupy
 
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(TemporaryDirectory(prefix="backscroll-")))
-        store = job.settings.store or temporary / "store"
-        stack.enter_context(occupy(store))
+        store = job.settings.store or str(temporary / "store")
+        # The workers hold the store, too: it is free when the last of them has ended, however that was.
+        held = () if is_remote(store) else (stack.enter_context(occupy(Path(store))).fileno(),)
+        prepare()
         pending = temporary / "pending"
-        np.zeros(processes, np.int64).tofile(pending)
+        np.zeros(2 * processes, np.int64).tofile(pending)
         task = {
             "job": Job(
                 job.kind, job.files, job.settings.model_copy(update={"store": store}), job.speed, job.detected
@@ -66,10 +75,11 @@ def run_cluster(
             "addresses": [f"127.0.0.1:{port}" for port in _free_ports(processes)],
             "pending": str(pending),
         }
-        workers = [_Worker(number, outlet, counters) for number in range(processes)]
+        workers = [_Worker(number, outlet, counters, held) for number in range(processes)]
         try:
             workers[0].start(task)
-            workers[0].ready.wait()
+            while not (workers[0].ready.wait(0.1) or stopping.is_set()):
+                pass
             for worker in workers[1:]:
                 worker.start(task)
             _watch(workers, stopping)
@@ -83,8 +93,9 @@ class _Worker:
 
     _lock = threading.Lock()  # outlets are not called from two threads at once
 
-    def __init__(self, number: int, outlet: Outlet, counters: Counter[str]) -> None:
+    def __init__(self, number: int, outlet: Outlet, counters: Counter[str], held: Sequence[int]) -> None:
         self.number = number
+        self._held = held
         self.ready = threading.Event()
         self.error: str | None = None
         self.failure: BaseException | None = None
@@ -103,7 +114,10 @@ class _Worker:
 
     def start(self, task: Mapping[str, Any]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.cluster"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "flows.cluster"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=self._held,
         )
         assert self.process.stdin is not None
         self.process.stdin.write(orjson.dumps({**task, "process_id": self.number}) + b"\n")
@@ -151,18 +165,21 @@ class _Worker:
 def _watch(workers: Sequence[_Worker], stopping: threading.Event) -> None:
     """Until all workers have ended; when one fails, or on request, stop the others."""
     running = {worker: worker.process for worker in workers if worker.process is not None}
-    told = False
+    told: float | None = None
     while running:
         failed = any(worker.failure is not None for worker in workers)
-        if (stopping.is_set() or failed) and not told:
-            told = True
+        if (stopping.is_set() or failed) and told is None:
+            told = time.monotonic()
             for worker in running:
                 worker.stop()
+        if told is not None and time.monotonic() - told > _PATIENCE_SECONDS:
+            for process in running.values():
+                process.kill()  # still starting, or stuck in a call: it loses nothing that is recorded
         for worker, process in list(running.items()):
             with suppress(subprocess.TimeoutExpired):
                 code = process.wait(0.1)
                 del running[worker]
-                if code and not told:
+                if code and told is None:
                     for other in running:
                         other.stop()
                     worker.end()
@@ -212,14 +229,17 @@ def _work() -> int:
     from flows.errors import user_error
     from flows.job import run_dataflow
     from operators.engine import Pending
+    from operators.metrics import PENDING_WINDOWS
 
     job, number = Job.from_json(task["job"].encode()), task["process_id"]
+    set_up_logging()
     detected = None if job.detected is None else Path(job.detected)
     try:
         processes = len(task["addresses"])
         with open_engine(job.settings, detected=detected, shared=True, processes=processes) as engine:
             slots = np.memmap(task["pending"], dtype=np.int64, mode="r+")
-            engine.pending = Pending(slots, number)
+            engine.pending = Pending(slots[:processes], number, PENDING_WINDOWS)
+            engine.unrecorded = Pending(slots[processes:], number)
             signal.signal(signal.SIGTERM, lambda *_: engine.stopping.set())
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
             threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -11,15 +11,30 @@ def user_error(err: BaseException) -> str | None:
     """The line to show for an error, found behind what the engine wrapped it in; None for a defect."""
     from connectors.embedders import EmbedderError
     from connectors.files import FormatError
+    from connectors.kafka_connection import KafkaError
     from connectors.openai_llm import LLMSetupError
+    from flows.cluster import ClusterError
     from flows.settings import SettingsError
     from operators.history import HistoryError
+    from operators.state import StateError
 
+    mendable = (
+        ClusterError,
+        FormatError,
+        EmbedderError,
+        HistoryError,
+        KafkaError,
+        LLMSetupError,
+        SettingsError,
+        StateError,
+    )
     seen: BaseException | None = err
     while seen is not None:
         if isinstance(seen, click.ClickException):
             return seen.message
-        if isinstance(seen, FormatError | EmbedderError | HistoryError | LLMSetupError | SettingsError):
+        if isinstance(seen, mendable):
             return str(seen)
+        if type(seen).__module__ == "bytewax.recovery":
+            return f"recovery directory: {seen}: restore it as a whole, or begin with an empty one"
         seen = seen.__cause__ or seen.__context__
     return None

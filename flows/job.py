@@ -1,4 +1,4 @@
-"""A job: chat files through a dataflow, in this process, with results handed to an outlet."""
+"""A job: a stream of messages through a dataflow, in this process or in one of a cluster's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 import orjson
+from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 from pydantic import SecretStr
 
@@ -19,6 +20,7 @@ from flows.settings import Settings
 from flows.summarize import summarize_flow
 from operators.engine import Engine
 from operators.messages import DeadLetter
+from operators.summaries import Emission
 from operators.windows import Window
 
 __all__ = ["Job", "Outlet", "run_dataflow"]
@@ -28,13 +30,13 @@ X = TypeVar("X")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run: files with their formats, in order, and how.
+    """What to run, and how: files with their formats, in order, or, for `run`, the topics of the settings.
 
     `speed` is in seconds of chat a second, None for as fast as possible; `detected` names a file of
     recorded gaps.
     """
 
-    kind: Literal["replay", "ingest"]
+    kind: Literal["replay", "ingest", "run"]
     files: tuple[tuple[str, str], ...]
     settings: Settings
     speed: float | None = None
@@ -85,6 +87,18 @@ def run_dataflow(
 
     Raises whatever a step or the source failed with, after an orderly stop.
     """
+    place = {"process_id": process_id, "addresses": addresses}
+    if job.kind == "run":
+        from flows.live import run_live
+
+        run_live(engine, job.settings, place)
+    else:
+        cli_main(_files_flow(job, engine, outlet), **place, epoch_interval=timedelta(seconds=1))  # type: ignore[no-untyped-call]
+    if engine.failure is not None:
+        raise engine.failure
+
+
+def _files_flow(job: Job, engine: Engine, outlet: Outlet) -> Dataflow:
     source = FilesSource(
         [(Path(path), format_) for path, format_ in job.files],
         speed=job.speed,
@@ -110,19 +124,13 @@ def run_dataflow(
     def write_open(items: Sequence[tuple[str, Window]]) -> None:
         outlet.open_windows([_open_window(window) for _, window in items])
 
-    def write_summaries(items: Sequence[tuple[str, bytes]]) -> None:
-        outlet.summaries([body for _, body in items])
+    def write_summaries(items: Sequence[tuple[str, Emission]]) -> None:
+        outlet.summaries([emission.body for _, emission in items if emission.body is not None])
 
     rejects = to_outlet(write_letters)
     if job.kind == "ingest":
-        flow = ingest_flow(engine, source, to_outlet(write_open), rejects)
-    else:
-        flow = summarize_flow(engine, source, to_outlet(write_summaries), rejects)
-    cli_main(  # type: ignore[no-untyped-call]
-        flow, process_id=process_id, addresses=addresses, epoch_interval=timedelta(seconds=1)
-    )
-    if engine.failure is not None:
-        raise engine.failure
+        return ingest_flow(engine, source, to_outlet(write_open), rejects)
+    return summarize_flow(engine, source, to_outlet(write_summaries), rejects)
 
 
 def _open_window(window: Window) -> Mapping[str, Any]:

@@ -65,7 +65,7 @@ def report(
     counters: Mapping[str, int],
     *,
     seconds: float,
-    dead_letters: Path,
+    dead_letters: Path | str,
     left_open: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """What came in, what came of it, and what was refused."""
@@ -77,6 +77,14 @@ def report(
     table.add_row(f"{count['turns']:,}", "turns admitted")
     if count["duplicates"]:
         table.add_row(f"{count['duplicates']:,}", "duplicates skipped")
+    if count["changes"]:
+        table.add_row(
+            f"{count['changes']:,}", f"edits and deletions, {count['reissues']:,} summaries made again"
+        )
+    if count["lost"]:
+        table.add_row(
+            f"{count['lost']:,}", "messages lost: the broker had deleted them before they were read"
+        )
     table.add_row(f"{count['dead_letters']:,}", _rejected(count["dead_letters"], dead_letters))
     table.add_row(f"{count['windows']:,}", f"windows closed, {count['recorded']:,} of them new to the store")
     if count["summaries"] or count["reissued"]:
@@ -104,5 +112,5 @@ def report(
         )
 
 
-def _rejected(count: int, path: Path) -> str:
+def _rejected(count: int, path: Path | str) -> str:
     return f"dead letters, see {path}" if count else "dead letters"

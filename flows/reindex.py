@@ -6,20 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from flows.errors import user_error
+from flows.mistakes import Mistake, in_one_line
 from flows.settings import Settings
 
 __all__ = ["run_reindex"]
 
 _PLAIN_SECONDS = 10.0
-
-
-class _Mistake(click.ClickException):
-    exit_code = 2
 
 
 def run_reindex(settings: Settings, drop: bool) -> int:
@@ -30,26 +25,21 @@ def run_reindex(settings: Settings, drop: bool) -> int:
     """
     console = Console(stderr=True, highlight=False)
     if settings.store is None:
-        raise _Mistake("reindex needs the --store to work on")
+        raise Mistake("reindex needs the --store to work on")
     if settings.embedding_model == "none":
-        raise _Mistake("reindex needs an --embedding-model to embed with, not none")
+        raise Mistake("reindex needs an --embedding-model to embed with, not none")
     from connectors.reindex import reindex
     from flows.embedding import make_embedder, make_fingerprint
 
     try:
-        embedder = make_embedder(settings)
-        assert embedder is not None
-        fingerprint = make_fingerprint(settings, embedder)
-        with _show_windows(console) as progress:
+        with in_one_line(), _show_windows(console) as progress:
+            embedder = make_embedder(settings)
+            assert embedder is not None
+            fingerprint = make_fingerprint(settings, embedder)
             windows = reindex(settings.store, embedder, fingerprint, progress=progress, drop=drop)
     except KeyboardInterrupt:
         console.print("stopped before the end: run it again to go on", soft_wrap=True)
         return 130
-    except Exception as err:
-        line = user_error(err)
-        if line is None:
-            raise
-        raise _Mistake(line) from err
     counted = "1 window" if windows == 1 else f"{windows:,} windows"
     dropped = "; the vectors of other models are deleted" if drop else ""
     console.print(

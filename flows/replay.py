@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import click
 from rich.console import Console
 
 from connectors.formats import check_file
-from flows.cluster import ClusterError, run_cluster
-from flows.errors import user_error
+from flows.cluster import run_cluster
 from flows.job import Job
+from flows.mistakes import Mistake, in_one_line
 from flows.outlet import FileOutlet
 from flows.progress import count_entries, report, show_progress
 from flows.settings import Settings
+from flows.stopping import Stop, stoppable
 
 __all__ = ["run_files"]
 
@@ -49,7 +46,7 @@ def run_files(
     console = Console(stderr=True, highlight=False)
     counters: Counter[str] = Counter()
     letters = dead_letters or (out.parent if out else Path()) / "dead-letters.jsonl"
-    try:
+    with in_one_line():
         formats = [_with_format(path, format, workers) for path in files]
         _refuse_overwriting([*files, *([detected] if detected else [])], [letters, *([out] if out else [])])
         job = Job(
@@ -60,7 +57,7 @@ def run_files(
             None if detected is None else str(detected),
         )
         shown: Literal["cards", "jsonl"] = form if form != "auto" else "cards" if _is_terminal() else "jsonl"
-        with FileOutlet(out, letters, shown) as outlet, _stoppable() as stop:
+        with FileOutlet(out, letters, shown) as outlet, stoppable() as stop:
             started = time.monotonic()
             with show_progress(console, counters, count_entries(formats)):
                 _run(job, outlet, workers, counters, stop)
@@ -73,13 +70,6 @@ def run_files(
             )
             if detected is not None and counters["summaries"] and not counters["gaps"]:
                 console.print(f"no gap of {detected} belongs to a window of these files: check its channels")
-    except ClusterError as err:
-        raise _Mistake(str(err)) from err
-    except Exception as err:
-        line = user_error(err)
-        if line is None:
-            raise
-        raise _Mistake(line) from err
     if stop.signal:
         again = "run it again to go on" if settings.store else "name a --store to be able to go on"
         console.print(f"stopped before the end: {again}")
@@ -87,17 +77,7 @@ def run_files(
     return 0
 
 
-class _Mistake(click.ClickException):
-    exit_code = 2
-
-
-class _Stop(threading.Event):
-    """Set by the first interrupt or termination signal; `signal` is its number, 0 before."""
-
-    signal = 0
-
-
-def _run(job: Job, outlet: FileOutlet, workers: int, counters: Counter[str], stop: _Stop) -> None:
+def _run(job: Job, outlet: FileOutlet, workers: int, counters: Counter[str], stop: Stop) -> None:
     if workers > 1:
         run_cluster(job, outlet, processes=workers, counters=counters, stopping=stop)
         return
@@ -110,30 +90,12 @@ def _run(job: Job, outlet: FileOutlet, workers: int, counters: Counter[str], sto
         run_dataflow(job, engine, outlet)
 
 
-@contextmanager
-def _stoppable() -> Iterator[_Stop]:
-    """The first signal asks for an orderly stop, a second one ends the process."""
-    stop = _Stop()
-
-    def ask(number: int, _: Any) -> None:
-        stop.signal = number
-        stop.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _with_format(path: Path, format: str, workers: int) -> tuple[Path, str]:
     """A file and its format; `-` is standard input, in the format `messages` unless another is named."""
     if path != Path("-"):
         return path, check_file(path, format)
     if workers > 1:
-        raise _Mistake("standard input has one reader: leave --workers at 1")
+        raise Mistake("standard input has one reader: leave --workers at 1")
     return Path("/dev/stdin"), "messages" if format == "auto" else format
 
 
@@ -141,7 +103,7 @@ def _refuse_overwriting(inputs: Sequence[Path], outputs: Sequence[Path]) -> None
     read = {path.resolve() for path in inputs}
     for path in outputs:
         if path.resolve() in read:
-            raise _Mistake(f"{path} is an input: write to another file")
+            raise Mistake(f"{path} is an input: write to another file")
 
 
 def _is_terminal() -> bool:

@@ -11,6 +11,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from flows.kafka_settings import KafkaSettings
+
 __all__ = ["ENV_PREFIX", "Settings", "SettingsError", "load_settings"]
 
 ENV_PREFIX = "BACKSCROLL_"
@@ -20,13 +22,20 @@ class SettingsError(ValueError):
     """A setting is unknown or has an impossible value; one line says which, where and what is right."""
 
 
-class Settings(BaseSettings):
+class Settings(KafkaSettings, BaseSettings):
     """The engine's settings. Token counts are `cl100k_base`; defaults are the paper's."""
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
 
     namespace: str = Field("default", min_length=1, description="namespace of messages that name none")
-    store: Path | None = Field(None, description="LanceDB history; temporary when not set")
+    store: str | None = Field(
+        None, min_length=1, description="LanceDB history, a directory or s3://bucket/prefix"
+    )
+    maintenance_minutes: float = Field(5, ge=0, description="between clean-ups of the store; 0 for none")
+    recovery: Path | None = Field(None, description="state of `run`; inside a local store when not set")
+    recovery_partitions: int = Field(8, ge=1, description="most processes there can be; fixed when made")
+    reissue: bool = Field(True, description="make summaries again when their messages change")
+    lateness_seconds: float = Field(0, ge=0, description="how long messages wait for earlier ones")
     strategy: Literal["none", "recent", "sparse", "dense", "hybrid", "remember"] = "remember"
     budget: int = Field(1024, ge=1, description="most tokens of a memory")
     window_tokens: int = Field(1024, ge=1, description="most tokens of a window")
@@ -45,6 +54,7 @@ class Settings(BaseSettings):
     embedding_query_task: str | None = Field(None, description="what queries are for; '' for no instruction")
     embedding_api_key: SecretStr | None = None
     pending_windows: int = Field(256, ge=1, description="windows in flight before the source waits")
+    unrecorded_windows: int = Field(32, ge=1, description="closed and not recorded before it waits")
     llm: str | None = Field(None, description="URL of a server, vllm:MODEL or cassette:FILE")
     llm_record: Path | None = Field(None, description="cassette that answers are appended to")
     gap_model: str | None = Field(None, description="model for gaps; the server's only one when not set")
@@ -95,7 +105,7 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
     environment = {
         name.removeprefix(ENV_PREFIX).lower() for name in os.environ if name.startswith(ENV_PREFIX)
     }
-    environment.discard("config")  # names the file
+    environment -= {"config", "process_id", "addresses"}  # the command line's own
     _refuse_unknown({f"{ENV_PREFIX}{name.upper()}" for name in environment - known.keys()}, "the environment")
     file = {} if config is None else _read_toml(config)
     _refuse_unknown(file.keys() - known.keys(), str(config))
@@ -107,7 +117,8 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
         first = err.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         message = first["msg"].removeprefix("Value error, ")
-        shown = "" if first["loc"] == () else f" (it is {first['input']!r})"
+        secret = any(word in name for word in ("password", "secret", "key"))
+        shown = "" if first["loc"] == () or secret else f" (it is {first['input']!r})"
         raise SettingsError(f"{name}: {message}{shown}") from err
 
 

@@ -1,0 +1,49 @@
+"""Maintenance of the store beside a running engine, in a thread of one of its processes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from connectors.lancedb_maintenance import maintain
+from connectors.lancedb_store import LanceStore
+from connectors.lancedb_tables import StoreError
+from flows.settings import Settings
+
+__all__ = ["maintained"]
+
+_LOG = logging.getLogger("backscroll")
+
+
+@contextmanager
+def maintained(store: LanceStore, settings: Settings) -> Iterator[None]:
+    """Compact and clean the store at intervals while the context lasts.
+
+    A maintenance that fails is logged; the next one tries again.
+    """
+    done = threading.Event()
+    seconds = settings.maintenance_minutes * 60
+    thread = threading.Thread(target=_work, args=(store, seconds, done), name="backscroll-maintenance")
+    if seconds:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if seconds:
+            thread.join()
+
+
+def _work(store: LanceStore, seconds: float, done: threading.Event) -> None:
+    while not done.wait(seconds):
+        started = time.monotonic()
+        try:
+            maintained = maintain(store)
+        except StoreError as err:
+            _LOG.warning("maintenance: %s", err)
+            continue
+        if maintained is not None:
+            _LOG.info("maintenance of %d tables: %.1f s", maintained.tables, time.monotonic() - started)

@@ -1,0 +1,116 @@
+"""The engine as a service, as a command: topics in, topics out, until it is told to stop."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.console import Console
+
+from flows.cluster import run_cluster
+from flows.job import Job
+from flows.logs import set_up_logging
+from flows.mistakes import Mistake, in_one_line
+from flows.progress import report, show_progress
+from flows.settings import Settings
+from flows.stopping import Stop, stoppable
+
+__all__ = ["run_service"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """Local processes, or the place of this one among processes that are started one by one."""
+
+    workers: int
+    process_id: int | None
+    addresses: list[str] | None
+
+
+class _NoOutlet:
+    """Nothing comes this way: results go to topics."""
+
+    def summaries(self, bodies: Sequence[bytes]) -> None:
+        raise NotImplementedError
+
+    def dead_letters(self, letters: Sequence[bytes]) -> None:
+        raise NotImplementedError
+
+    def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
+        raise NotImplementedError
+
+
+def run_service(settings: Settings, *, workers: int, process_id: int | None, addresses: str | None) -> int:
+    """Run the engine on the topics of the settings; returns the exit code.
+
+    Args:
+        settings: the engine's settings; they need a store.
+        workers: local processes of one cluster.
+        process_id: the place of this process in `addresses`, for a cluster whose processes are started
+            one by one.
+        addresses: `host:port` of every process of that cluster, separated by commas or semicolons.
+
+    Raises:
+        click.ClickException: something is the user's to mend; one line.
+    """
+    console = Console(stderr=True, highlight=False)
+    set_up_logging()
+    if settings.store is None:
+        raise Mistake("run needs a --store: the history that summaries lean on")
+    cluster = _Cluster(workers, process_id, _peers(addresses, process_id, workers))
+    counters: Counter[str] = Counter()
+    started = time.monotonic()
+    with in_one_line(), stoppable() as stop, show_progress(console, counters, None):
+        _run(settings, cluster, counters, stop)
+    report(
+        console,
+        counters,
+        seconds=time.monotonic() - started,
+        dead_letters=f"topic {settings.kafka_dead_letters}",
+    )
+    return 0
+
+
+def _run(settings: Settings, cluster: _Cluster, counters: Counter[str], stop: Stop) -> None:
+    from flows.live import await_recovery, prepare_recovery
+
+    job = Job("run", (), settings)
+    if cluster.workers > 1:
+        run_cluster(
+            job,
+            _NoOutlet(),
+            processes=cluster.workers,
+            counters=counters,
+            stopping=stop,
+            prepare=lambda: prepare_recovery(settings, cluster.workers),
+        )
+        return
+    from flows.assembly import open_engine
+    from flows.job import run_dataflow
+
+    peers = cluster.addresses
+    with open_engine(settings, shared=peers is not None, processes=len(peers or [""])) as engine:
+        if cluster.process_id:
+            await_recovery(settings)
+        else:
+            prepare_recovery(settings, len(peers or [""]))
+        engine.counters, engine.stopping = counters, stop
+        run_dataflow(job, engine, _NoOutlet(), process_id=cluster.process_id, addresses=peers)
+
+
+def _peers(addresses: str | None, process_id: int | None, workers: int) -> list[str] | None:
+    """The processes of a cluster that is started one by one; None for a cluster of this command's own."""
+    if addresses is None and process_id is None:
+        return None
+    if addresses is None or process_id is None:
+        raise click.UsageError("--process-id and --addresses go together")
+    if workers > 1:
+        raise click.UsageError("--workers starts local processes: leave it at 1 with --addresses")
+    peers = [address.strip() for address in addresses.replace(";", ",").split(",") if address.strip()]
+    if not 0 <= process_id < len(peers):
+        raise click.UsageError(f"--process-id is {process_id}: --addresses names {len(peers)} processes")
+    return peers
