@@ -269,6 +269,18 @@ def costs(store: str) -> None:
     sys.exit(print_costs(Path(store)))
 
 
+@main.command()
+@click.option("--markdown", is_flag=True, help="As the table of the documentation.")
+def settings(markdown: bool) -> None:
+    """Show every setting, its default and its meaning."""
+    from flows import describe
+
+    if markdown:
+        click.echo(describe.markdown(), nl=False)
+    else:
+        describe.show_settings()
+
+
 def _run(kind: Any, options: dict[str, Any]) -> None:
     from flows.replay import run_files
     from flows.settings import Settings

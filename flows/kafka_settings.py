@@ -31,7 +31,7 @@ class KafkaSettings(BaseModel):
     )
     kafka_start: str = Field("earliest", description="earliest, latest or an ISO 8601 time with a zone")
     on_lost_offset: Literal["stop", "earliest"] = Field(
-        "stop", description="where retention has deleted what was not read"
+        "stop", description="what to do where retention has deleted what was not read"
     )
     scattered_channels: bool = Field(False, description="whether one channel may be in several partitions")
     kafka_client_id: str = Field("backscroll", min_length=1, description="name that the brokers log")

@@ -36,7 +36,9 @@ class Settings(KafkaSettings, BaseSettings):
     recovery_partitions: int = Field(8, ge=1, description="most processes there can be; fixed when made")
     reissue: bool = Field(True, description="make summaries again when their messages change")
     lateness_seconds: float = Field(0, ge=0, description="how long messages wait for earlier ones")
-    strategy: Literal["none", "recent", "sparse", "dense", "hybrid", "remember"] = "remember"
+    strategy: Literal["none", "recent", "sparse", "dense", "hybrid", "remember"] = Field(
+        "remember", description="how a memory is built; part of summary ids"
+    )
     budget: int = Field(1024, ge=1, description="most tokens of a memory")
     window_tokens: int = Field(1024, ge=1, description="most tokens of a window")
     window_turns: int = Field(256, ge=1, le=256, description="most turns of a window")
@@ -52,14 +54,14 @@ class Settings(KafkaSettings, BaseSettings):
     )
     embedding_url: str | None = Field(None, description="OpenAI-compatible server of the embedding model")
     embedding_query_task: str | None = Field(None, description="what queries are for; '' for no instruction")
-    embedding_api_key: SecretStr | None = None
+    embedding_api_key: SecretStr | None = Field(None, description="of the embedding server")
     pending_windows: int = Field(256, ge=1, description="windows in flight before the source waits")
     unrecorded_windows: int = Field(32, ge=1, description="closed and not recorded before it waits")
     llm: str | None = Field(None, description="URL of a server, vllm:MODEL or cassette:FILE")
     llm_record: Path | None = Field(None, description="cassette that answers are appended to")
     gap_model: str | None = Field(None, description="model for gaps; the server's only one when not set")
     summary_model: str | None = Field(None, description="model for summaries; as gap_model")
-    llm_api_key: SecretStr | None = None
+    llm_api_key: SecretStr | None = Field(None, description="of the language model's server")
     llm_extra_body: dict[str, Any] | None = Field(None, description="fields added to every request")
     llm_concurrency: int = Field(32, ge=1, description="calls at once in one process")
     llm_timeout: float = Field(60, gt=0, description="seconds without a byte before an attempt ends")
@@ -67,9 +69,13 @@ class Settings(KafkaSettings, BaseSettings):
     llm_retries: int = Field(3, ge=0, description="further attempts after a failure that may pass")
     breaker_failures: int = Field(5, ge=1, description="failed calls in a row before no more are made")
     breaker_seconds: float = Field(30, gt=0, description="pause before one call tries again")
-    on_llm_failure: Literal["extractive", "dead-letter"] = "extractive"
-    on_unsupported: Literal["mark", "replace"] = "mark"
-    summary_temperature: float = Field(0, ge=0, le=2)
+    on_llm_failure: Literal["extractive", "dead-letter"] = Field(
+        "extractive", description="what a window gets when the model fails"
+    )
+    on_unsupported: Literal["mark", "replace"] = Field(
+        "mark", description="what happens to a summary that states what no message says"
+    )
+    summary_temperature: float = Field(0, ge=0, le=2, description="of the model's sampling")
     max_tokens_per_day: int | None = Field(None, ge=0, description="of the model, all channels")
     max_tokens_per_channel_day: int | None = Field(None, ge=0, description="of the model, one channel")
 

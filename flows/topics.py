@@ -30,7 +30,8 @@ class _Topic:
     @property
     def configs(self) -> dict[str, str]:
         if self.days is None:
-            return {"cleanup.policy": "compact"}
+            # What was replaced or withdrawn goes after a day, however little is written.
+            return {"cleanup.policy": "compact", "max.compaction.lag.ms": str(_DAY_MS)}
         return {"cleanup.policy": "delete", "retention.ms": str(int(self.days * _DAY_MS))}
 
     def __str__(self) -> str:

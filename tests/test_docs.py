@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from connectors.recorded_gaps import RecordedDetector
+from flows.describe import markdown
 from operators.messages import parse_message
 from operators.summaries import Summary
 
@@ -75,3 +76,9 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_page_of_settings_is_what_the_command_prints() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert page.partition("\n\n| setting")[2] == markdown().partition("| setting")[2]
+    assert all(row.rsplit("|", 2)[1].strip() for row in markdown().splitlines()), "each has a meaning"

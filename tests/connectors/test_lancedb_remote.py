@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 from building import START, HashingEmbedder, recorded, turn
+from object_store import address, endpoint
 
 from connectors.lancedb_answers import paid_tokens
 from connectors.lancedb_maintenance import Maintained, maintain
@@ -20,40 +20,14 @@ from operators.history import StoredSummary
 from operators.messages import Author, ChannelKey, Turn
 from operators.windows import Window, WindowRef
 
-moto = pytest.importorskip("moto.server", reason="needs the S3 server of moto[server]")
-boto3 = pytest.importorskip("boto3", reason="needs boto3, to make a bucket")
+__all__ = ["address", "endpoint"]
+
+boto3 = pytest.importorskip("boto3", reason="needs boto3, to look into a bucket")
 
 KEY = ChannelKey("acme's", 'ops/night "shift"')
 EMBEDDER = HashingEmbedder()
 CHUNKER = Chunker(16, 4)
 FINGERPRINT = Fingerprint("cl100k_base", 1024, 16, 4, "words", EMBEDDER.fingerprint)
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def address(endpoint: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    """A prefix of its own, in a bucket whose credentials and endpoint stand in the environment."""
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "backscroll",
-        "AWS_SECRET_ACCESS_KEY": "backscroll",
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": endpoint,
-    }.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
-    client = boto3.client("s3", endpoint_url=endpoint)
-    client.create_bucket(Bucket="backscroll")
-    client.close()
-    return f"s3://backscroll/{request.node.name}/store"
 
 
 def window(index: int, gone: int | None = None) -> Window:
