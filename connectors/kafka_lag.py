@@ -49,10 +49,10 @@ class GroupOffsets:
                 self._thread.start()
 
     def close(self) -> None:
-        """Commit a last time, and end the thread; takes a few seconds at most."""
+        """Commit a last time, and end the thread; takes a second at most."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(_SECONDS * 3)
+            self._thread.join(1.0)
 
     def _run(self) -> None:
         consumer: KafkaConsumer | None = None

@@ -124,7 +124,7 @@ class Reader:
     def close(self) -> None:
         """End the consumer's thread and connections; never raises."""
         with suppress(Exception):
-            self._consumer.close(autocommit=False, timeout_ms=1000)
+            self._consumer.close(autocommit=False, timeout_ms=1000 if self.connected else 50)
 
     def _first(self, start: Start) -> int:
         if start == "earliest":

@@ -13,6 +13,9 @@ from operators.messages import ChannelKey, MessageError, Received
 __all__ = ["EventClock", "receive"]
 
 
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
 class EventClock:
     """The greatest event time of a partition; times beyond the wall clock count as now.
 
@@ -32,7 +35,9 @@ class EventClock:
             ts = min(ts, now)
             if self.greatest is None or ts > self.greatest:
                 self.greatest = ts
-        return None if self.greatest is None else self.greatest - self._lateness
+        if self.greatest is None:
+            return None
+        return _EARLIEST + max(self.greatest - _EARLIEST - self._lateness, timedelta())
 
 
 def receive(record: Any, part: str, clock: EventClock, now: datetime) -> Received:

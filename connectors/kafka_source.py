@@ -234,6 +234,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
             self._away, self._away_logged = None, False
             return True
         self._quiet = None
+        self._tell_at_end(False)
         self._away = self._away or now
         if not self._away_logged and now - self._away > _AWAY_SECONDS:
             self._away_logged = True

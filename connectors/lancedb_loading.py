@@ -42,12 +42,14 @@ def load(tables: Tables, key: ChannelKey, *, owned: bool) -> StoredChannel:
         raise IncompleteError(f"rows of {key} are missing")
     if owned:
         _drop_uncommitted(tables, here, windows)
-    summaries = tables["summaries"].read(f"{here} AND body != X''", ["summary_id"])
+    finished = tables["summaries"].read(f"{here} AND body != X''", ["summary_id"])
+    stale = tables["summaries"].read(f"{here} AND body = X''", ["summary_id"])
     erased = tables["erased"].read(here, ["id"])
     unfinished = frozenset(begun & set(range(len(windows))))
     return StoredChannel(
         windows=list(_windows(tables, key, windows, unfinished)),
-        summary_ids=frozenset(summaries["summary_id"].to_pylist()),
+        summary_ids=frozenset(finished["summary_id"].to_pylist()),
+        stale_ids=frozenset(stale["summary_id"].to_pylist()),
         erased_ids=frozenset(erased["id"].to_pylist()),
         unfinished=unfinished,
     )

@@ -186,6 +186,7 @@ class LanceStore:
                 tuple(row["recalled"]),
                 row["revision"],
                 row["body"],
+                row["reissued"],
             )
             for row in rows
         ]
@@ -213,18 +214,17 @@ class LanceStore:
         return body
 
     def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
-        """Keep finished summaries, in one commit, in place of older ones with their ids; the last wins."""
+        """Keep finished summaries, reissued ones in place of older ones with their ids; the last wins."""
         last = {summary.summary_id: summary for summary in summaries}
         if not last:
             return
         rows = [{**place(summary.key), **_summary_row(summary)} for summary in last.values()]
         table = self.tables["summaries"]
         with self.usable():
-            # Looking first is cheaper than replacing by far, and hardly ever finds anything.
-            if table.count(f"summary_id IN ({', '.join(map(literal, last))})"):
-                table.put(rows)
-            else:
-                table.add(rows)
+            # Appending is cheaper than replacing by far, and nearly all are new.
+            table.add([row for row in rows if not row["reissued"]])
+            if again := [row for row in rows if row["reissued"]]:
+                table.put(again)
 
     @contextmanager
     def usable(self) -> Iterator[None]:

@@ -89,6 +89,7 @@ SCHEMAS = {
             pa.field("recalled", pa.list_(pa.int64()), False),
             pa.field("revision", pa.int64(), False),
             pa.field("body", pa.binary(), False),
+            pa.field("reissued", pa.bool_(), False),
         ]
     ),
     "changes": pa.schema([*PLACE, pa.field("window", pa.int64(), False)]),

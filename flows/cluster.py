@@ -20,13 +20,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
 from flows.job import Job, Outlet
 from flows.logs import set_up_logging
+
+if TYPE_CHECKING:
+    from operators.engine import Engine
 
 __all__ = ["ClusterError", "run_cluster"]
 
@@ -65,7 +68,7 @@ def run_cluster(
         held = () if is_remote(store) else (stack.enter_context(occupy(Path(store))).fileno(),)
         prepare()
         pending = temporary / "pending"
-        np.zeros(2 * processes, np.int64).tofile(pending)
+        np.zeros(3 * processes, np.int64).tofile(pending)
         task = {
             "job": Job(
                 job.kind, job.files, job.settings.model_copy(update={"store": store}), job.speed, job.detected
@@ -75,14 +78,15 @@ def run_cluster(
             "addresses": [f"127.0.0.1:{port}" for port in _free_ports(processes)],
             "pending": str(pending),
         }
-        workers = [_Worker(number, outlet, counters, held) for number in range(processes)]
+        errors = list[str]()  # the first is the cause of the others
+        workers = [_Worker(number, outlet, counters, errors, held) for number in range(processes)]
         try:
             workers[0].start(task)
             while not (workers[0].ready.wait(0.1) or stopping.is_set()):
                 pass
             for worker in workers[1:]:
                 worker.start(task)
-            _watch(workers, stopping)
+            _watch(workers, stopping, errors)
         finally:
             for worker in workers:
                 worker.end()
@@ -93,11 +97,17 @@ class _Worker:
 
     _lock = threading.Lock()  # outlets are not called from two threads at once
 
-    def __init__(self, number: int, outlet: Outlet, counters: Counter[str], held: Sequence[int]) -> None:
+    def __init__(
+        self,
+        number: int,
+        outlet: Outlet,
+        counters: Counter[str],
+        errors: list[str],
+        held: Sequence[int],
+    ) -> None:
         self.number = number
         self._held = held
         self.ready = threading.Event()
-        self.error: str | None = None
         self.failure: BaseException | None = None
         self.process: subprocess.Popen[bytes] | None = None
         self._counted: Counter[str] = Counter()
@@ -109,7 +119,7 @@ class _Worker:
             b"o": lambda body: outlet.open_windows([orjson.loads(body)]),
             b"c": lambda body: self._count(orjson.loads(body)),
             b"r": lambda _: self.ready.set(),
-            b"e": lambda body: setattr(self, "error", orjson.loads(body)),
+            b"e": lambda body: errors.append(orjson.loads(body)),
         }
 
     def start(self, task: Mapping[str, Any]) -> None:
@@ -162,12 +172,12 @@ class _Worker:
         self._counted = Counter(counted)
 
 
-def _watch(workers: Sequence[_Worker], stopping: threading.Event) -> None:
+def _watch(workers: Sequence[_Worker], stopping: threading.Event, errors: Sequence[str]) -> None:
     """Until all workers have ended; when one fails, or on request, stop the others."""
     running = {worker: worker.process for worker in workers if worker.process is not None}
     told: float | None = None
     while running:
-        failed = any(worker.failure is not None for worker in workers)
+        failed = errors or any(worker.failure is not None for worker in workers)
         if (stopping.is_set() or failed) and told is None:
             told = time.monotonic()
             for worker in running:
@@ -183,11 +193,14 @@ def _watch(workers: Sequence[_Worker], stopping: threading.Event) -> None:
                     for other in running:
                         other.stop()
                     worker.end()
-                    raise ClusterError(worker.error or f"worker process {worker.number} ended with {code}")
+                    ended = f"worker process {worker.number} ended with {code}"
+                    raise ClusterError(errors[0] if errors else ended)
     for worker in workers:
         worker.end()  # its last frames are read
         if worker.failure is not None:
             raise worker.failure
+    if errors:
+        raise ClusterError(errors[0])
 
 
 def _free_ports(count: int) -> list[int]:
@@ -228,7 +241,7 @@ def _work() -> int:
     from flows.assembly import open_engine
     from flows.errors import user_error
     from flows.job import run_dataflow
-    from operators.engine import Pending
+    from operators.engine import Liveness, Pending
     from operators.metrics import PENDING_WINDOWS
 
     job, number = Job.from_json(task["job"].encode()), task["process_id"]
@@ -239,12 +252,13 @@ def _work() -> int:
         with open_engine(job.settings, detected=detected, shared=True, processes=processes) as engine:
             slots = np.memmap(task["pending"], dtype=np.int64, mode="r+")
             engine.pending = Pending(slots[:processes], number, PENDING_WINDOWS)
-            engine.unrecorded = Pending(slots[processes:], number)
+            engine.unrecorded = Pending(slots[processes : 2 * processes], number)
+            engine.liveness = Liveness(slots[2 * processes :], number)
             signal.signal(signal.SIGTERM, lambda *_: engine.stopping.set())
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
             threading.Thread(target=_end_with_parent, daemon=True).start()
             done = threading.Event()
-            reporter = threading.Thread(target=_report, args=(outlet, engine.counters, done))
+            reporter = threading.Thread(target=_report, args=(outlet, engine, done))
             reporter.start()
             outlet.frame(b"r", [b""])
             try:
@@ -253,17 +267,30 @@ def _work() -> int:
                 done.set()
                 reporter.join()
     except Exception as err:
-        outlet.frame(b"e", [orjson.dumps(user_error(err) or f"{type(err).__name__}: {err}")])
+        outlet.frame(b"e", [orjson.dumps(_line(err))])
         if user_error(err) is None:
             raise
         return 1
     return 0
 
 
-def _report(outlet: _FrameOutlet, counters: Counter[str], done: threading.Event) -> None:
-    while not done.wait(0.2):
-        outlet.frame(b"c", [orjson.dumps(dict(counters))])
-    outlet.frame(b"c", [orjson.dumps(dict(counters))])
+def _report(outlet: _FrameOutlet, engine: Engine, done: threading.Event) -> None:
+    """Send the counters until the work is done, and a failure at once: Bytewax goes on without input."""
+    failed = False
+    while True:
+        last = done.wait(0.2)
+        outlet.frame(b"c", [orjson.dumps(dict(engine.counters))])
+        if engine.failure is not None and not failed:
+            failed = True
+            outlet.frame(b"e", [orjson.dumps(_line(engine.failure))])
+        if last:
+            return
+
+
+def _line(err: BaseException) -> str:
+    from flows.errors import user_error
+
+    return user_error(err) or f"{type(err).__name__}: {err}"
 
 
 def _end_with_parent() -> None:

@@ -101,10 +101,13 @@ def recovery_directory(settings: Settings) -> Path:
     return Path(settings.store) / "recovery"
 
 
-def prepare_recovery(settings: Settings, processes: int) -> None:
+def prepare_recovery(settings: Settings, processes: int, *, alone: bool = True) -> None:
     """Make the recovery partitions if there are none, and drop what old snapshots left in them.
 
-    Only while no process uses them.
+    Args:
+        settings: the engine's settings.
+        processes: how many will use them.
+        alone: no other process has them open; only then are they cleaned.
 
     Raises:
         SettingsError: there are fewer partitions than processes, or the directory cannot be used.
@@ -115,7 +118,7 @@ def prepare_recovery(settings: Settings, processes: int) -> None:
         if not (directory / "part-0.sqlite3").exists():
             _make_partitions(directory, settings.recovery_partitions)
         parts = sorted(directory.glob("part-*.sqlite3"))
-        for part in parts:
+        for part in parts if alone else ():
             with closing(sqlite3.connect(part)) as database:
                 database.execute("VACUUM")  # message text of states that are over is gone from the file
     except (OSError, sqlite3.Error) as err:

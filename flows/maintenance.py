@@ -15,6 +15,7 @@ from flows.settings import Settings
 
 __all__ = ["maintained"]
 
+_PATIENCE_SECONDS = 1.0
 _LOG = logging.getLogger("backscroll")
 
 
@@ -26,7 +27,9 @@ def maintained(store: LanceStore, settings: Settings) -> Iterator[None]:
     """
     done = threading.Event()
     seconds = settings.maintenance_minutes * 60
-    thread = threading.Thread(target=_work, args=(store, seconds, done), name="backscroll-maintenance")
+    thread = threading.Thread(
+        target=_work, args=(store, seconds, done), name="backscroll-maintenance", daemon=True
+    )
     if seconds:
         thread.start()
     try:
@@ -34,7 +37,7 @@ def maintained(store: LanceStore, settings: Settings) -> Iterator[None]:
     finally:
         done.set()
         if seconds:
-            thread.join()
+            thread.join(_PATIENCE_SECONDS)  # what it has begun is whole or not there, whenever it ends
 
 
 def _work(store: LanceStore, seconds: float, done: threading.Event) -> None:
@@ -42,8 +45,8 @@ def _work(store: LanceStore, seconds: float, done: threading.Event) -> None:
         started = time.monotonic()
         try:
             maintained = maintain(store)
-        except StoreError as err:
-            _LOG.warning("maintenance: %s", err)
+        except Exception as err:  # the next one tries again; without any, deleted text would stay in files
+            _LOG.warning("maintenance failed: %s", err if isinstance(err, StoreError) else repr(err))
             continue
         if maintained is not None:
             _LOG.info("maintenance of %d tables: %.1f s", maintained.tables, time.monotonic() - started)

@@ -12,14 +12,17 @@ import click
 from rich.console import Console
 
 from flows.cluster import run_cluster
+from flows.errors import user_error
 from flows.job import Job
 from flows.logs import set_up_logging
 from flows.mistakes import Mistake, in_one_line
 from flows.progress import report, show_progress
 from flows.settings import Settings
-from flows.stopping import Stop, stoppable
+from flows.stopping import Stop, ended_in_time, stoppable
 
 __all__ = ["run_service"]
+
+_PATIENCE_SECONDS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +100,18 @@ def _run(settings: Settings, cluster: _Cluster, counters: Counter[str], stop: St
         if cluster.process_id:
             await_recovery(settings)
         else:
-            prepare_recovery(settings, len(peers or [""]))
+            prepare_recovery(settings, len(peers or [""]), alone=peers is None)
         engine.counters, engine.stopping = counters, stop
-        run_dataflow(job, engine, _NoOutlet(), process_id=cluster.process_id, addresses=peers)
+
+        def exit_code() -> int:
+            if engine.failure is None:
+                return 0
+            click.echo(f"Error: {user_error(engine.failure) or repr(engine.failure)}", err=True)
+            return Mistake.exit_code
+
+        # A broker that is away, or peers that go on, would keep it.
+        with ended_in_time(stop, _PATIENCE_SECONDS, exit_code):
+            run_dataflow(job, engine, _NoOutlet(), process_id=cluster.process_id, addresses=peers)
 
 
 def _peers(addresses: str | None, process_id: int | None, workers: int) -> list[str] | None:

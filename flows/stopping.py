@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Stop", "stoppable"]
+__all__ = ["Stop", "ended_in_time", "stoppable"]
 
 
 class Stop(threading.Event):
@@ -33,3 +34,25 @@ def stoppable() -> Iterator[Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def ended_in_time(stopping: threading.Event, seconds: float, exit_code: Callable[[], int]) -> Iterator[None]:
+    """End the process by force when the context lasts longer than that after the wish to stop.
+
+    What a dataflow has begun is then what it is after any crash: whole, or not there.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        while not stopping.wait(0.5):
+            if over.is_set():
+                return
+        if not over.wait(seconds):
+            os._exit(exit_code())
+
+    threading.Thread(target=watch, name="backscroll-stop", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

@@ -13,8 +13,8 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
 from operators.changes import Change
@@ -249,15 +249,18 @@ class Admission:
             late=self._latest is not None and message.ts < self._latest,
         )
         edit = self._waiting.pop(message.id, None)
-        edited = None if edit is None else edit.apply(turn)
-        self._unrecorded[message.id] = (seq, turn.digest if edited is None else _REVISED)
+        if edit is not None:
+            # Where it says the same, its time still tells later that older edits are over.
+            turn = edit.apply(turn) or replace(turn, edited=edit.ts)
+        self._unrecorded[message.id] = (seq, message.digest if edit is None else _REVISED)
         self._next_seq = seq + 1
         self._see(message.ts)
         if len(self._unrecorded) % 512 == 0:
             self._forget(recorded)
-        return edited or turn
+        return turn
 
     def _see(self, ts: datetime) -> None:
+        ts = min(ts, datetime.now(UTC))  # a wrong clock makes nobody else late
         self._latest = ts if self._latest is None else max(self._latest, ts)
 
     def _forget(self, recorded: RecordedTurns) -> None:

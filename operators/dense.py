@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from operators.arrays import GrowingArray
 
-__all__ = ["AsOfDense", "Embedder", "Vectors"]
+__all__ = ["AsOfDense", "Embedder", "OneAtATime", "Vectors"]
 
 Vectors = NDArray[np.float32]
 
@@ -40,6 +41,27 @@ class Embedder(Protocol):
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of queries, float32 `[texts, dimensions]`, as one batch."""
         ...
+
+
+class OneAtATime:
+    """An embedder that several threads may use: their calls wait for each other."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self._lock = threading.Lock()
+        self.name = inner.name
+        self.fingerprint = inner.fingerprint
+        self.dimensions = inner.dimensions
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """As the inner embedder's."""
+        with self._lock:
+            return self._inner.embed_passages(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """As the inner embedder's."""
+        with self._lock:
+            return self._inner.embed_queries(texts)
 
 
 class AsOfDense:

@@ -14,7 +14,7 @@ import numpy as np
 
 from operators.changes import Changes
 from operators.chunks import Chunk, Chunker
-from operators.dense import Embedder, Vectors
+from operators.dense import Embedder, OneAtATime, Vectors
 from operators.history import ChannelHistory, HistoryStore, RecordedWindow, StoredSummary
 from operators.messages import ChannelKey, Turn
 from operators.windows import Window, WindowRef
@@ -27,7 +27,7 @@ class Histories:
 
     def __init__(self, store: HistoryStore, embedder: Embedder | None, chunker: Chunker) -> None:
         self.store = store
-        self.embedder = embedder
+        self.embedder = None if embedder is None else OneAtATime(embedder)
         self.chunker = chunker
         self._hot: dict[ChannelKey, ChannelHistory] = {}
         self._lock = threading.Lock()
@@ -54,8 +54,8 @@ class Histories:
         """Store and index windows and changes, those of a channel in their order.
 
         Returns:
-            For each item the windows to go on with: a recorded window itself, as the history has it,
-            or the windows whose summary rested on changed turns.
+            For each item the windows to go on with: a recorded window itself, as the history has it, or
+            the windows whose summary rested on changed turns; none where other boundaries are recorded.
         """
         done, group = list[list[WindowRef]](), list[RecordedWindow]()
         for item in items:
@@ -64,12 +64,7 @@ class Histories:
                 group = []
                 done.append(self._change(item))
             else:
-                ref = item.window.ref
-                history = self[ref.key]
-                if ref.last_seq >= history.recorded_until:
-                    ref = replace(ref, revision=history.revision)
-                    group.append(replace(item, window=Window(ref, item.window.turns)))
-                done.append([ref])
+                done.append(self._line_up(item, group))
         self._append(group)
         return done
 
@@ -106,11 +101,27 @@ class Histories:
                 bodies.append(earlier[0] if earlier else self.store.summary(made.summary_id))
             else:
                 summary_ids.add(made.summary_id)
-                kept.append(made)
+                kept.append(replace(made, reissued=made.summary_id in self[made.key].stale_ids))
+                self[made.key].stale_ids.discard(made.summary_id)
                 bodies.append(made.body)
         if kept:
             self.store.put_summaries(kept)
         return bodies
+
+    def kept(self, key: ChannelKey, summary_id: str) -> bytes | None:
+        """The body of a finished summary; None where there is none, or its messages have changed."""
+        return self.store.summary(summary_id) if summary_id in self[key].summary_ids else None
+
+    def _line_up(self, recorded: RecordedWindow, group: list[RecordedWindow]) -> list[WindowRef]:
+        """Add a window to what is to be appended, unless it is recorded."""
+        ref = recorded.window.ref
+        history = self[ref.key]
+        if ref.last_seq >= history.recorded_until:
+            ref = replace(ref, revision=history.revision)
+            group.append(replace(recorded, window=Window(ref, recorded.window.turns)))
+            return [ref]
+        known = history.window_of(ref.last_seq)
+        return [known] if (known.first_seq, known.last_seq) == (ref.first_seq, ref.last_seq) else []
 
     def _append(self, group: Sequence[RecordedWindow]) -> None:
         if not group:
@@ -138,23 +149,25 @@ class Histories:
                 if change.text is None:
                     erased.append(change.id)
                 continue
-            touched.add(turn.seq)
-            after = change.apply(changed.get(turn.seq, turn))
+            turn = changed.get(turn.seq, turn)
+            after = change.apply(turn)
             if after is not None:
                 changed[turn.seq] = after
                 steps += 1
+            if after is not None or change.ts == turn.edited:
+                touched.add(turn.seq)
         if erased:
             self.store.put_erased(changes.key, erased)
             history.erased_ids.update(erased)
         if changed:
             self._rewrite(history, changed, history.revision + steps)
-        stale = (
-            [kept for kept in self.store.resting_on(changes.key, sorted(touched)) if not kept.body]
-            if touched
-            else []
-        )
-        history.summary_ids.difference_update(kept.summary_id for kept in stale)
-        return [history.window_of(seq) for seq in sorted({kept.first_seq for kept in stale})]
+        resting = self.store.resting_on(changes.key, sorted(touched)) if touched else []
+        stale = {kept.summary_id for kept in resting if not kept.body}
+        history.summary_ids -= stale
+        history.stale_ids |= stale
+        # What was made again before a crash may not have been sent.
+        again = {kept.first_seq for kept in resting if not kept.body or kept.reissued}
+        return [history.window_of(seq) for seq in sorted(again)]
 
     def _rewrite(self, history: ChannelHistory, changed: dict[int, Turn], revision: int) -> None:
         refs = {history.window_of(seq).index: history.window_of(seq) for seq in changed}
@@ -196,6 +209,7 @@ class Histories:
             else:
                 history.append(recorded)
         history.summary_ids = set(stored.summary_ids)
+        history.stale_ids = set(stored.stale_ids)
         history.erased_ids = set(stored.erased_ids)
         return history
 

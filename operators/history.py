@@ -56,7 +56,8 @@ class StoredSummary:
     """A finished summary as the store keeps it: its bytes and the turns that it rests on.
 
     `recalled` are the turns of the memory. `body` is empty once a turn that it rests on was changed:
-    what was sent is then no longer kept, and the summary has to be made again.
+    what was sent is then no longer kept, and the summary has to be made again. `reissued` says that
+    it was.
     """
 
     key: ChannelKey
@@ -66,6 +67,7 @@ class StoredSummary:
     recalled: tuple[int, ...]
     revision: int
     body: bytes
+    reissued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class StoredChannel:
     Args:
         windows: the committed windows, in order.
         summary_ids: ids of the finished summaries that have a body.
+        stale_ids: ids of those whose body was erased with a turn.
         erased_ids: messages that were deleted before they came.
         unfinished: indexes of windows whose change was begun and not finished; these come without
             chunks and vectors, which have to be made again.
@@ -82,6 +85,7 @@ class StoredChannel:
 
     windows: Sequence[RecordedWindow]
     summary_ids: frozenset[str] = frozenset()
+    stale_ids: frozenset[str] = frozenset()
     erased_ids: frozenset[str] = frozenset()
     unfinished: frozenset[int] = frozenset()
 
@@ -125,7 +129,7 @@ class HistoryStore(Protocol):
         ...
 
     def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
-        """Keep finished summaries before they are emitted, in place of older ones with their ids."""
+        """Keep finished summaries before they are emitted; reissued ones in place of older ones."""
         ...
 
 
@@ -140,6 +144,7 @@ class ChannelHistory:
         self.key = key
         self.revision = 0
         self.summary_ids: set[str] = set()
+        self.stale_ids: set[str] = set()
         self.erased_ids: set[str] = set()
         self._windows: list[WindowRef] = []
         self._last_seqs: list[int] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from bytewax.operators import StatefulBatchLogic
@@ -20,6 +20,7 @@ from operators.windows import Cutting, Window
 __all__ = ["AdmissionLogic", "Arrival", "CuttingLogic", "reject"]
 
 _LOOK_AGAIN = timedelta(seconds=1)
+_REASON_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,10 @@ def reject(engine: Engine, received: Received, err: MessageError) -> DeadLetter:
     """What cannot be admitted, as a dead letter."""
     engine.counters["dead_letters"] += 1
     DEAD_LETTERS.inc()
-    return DeadLetter(received.origin, str(err), received.raw, received.key, received.headers)
+    reason = str(err)  # which may quote the input
+    if len(reason) > _REASON_CHARACTERS:
+        reason = f"{reason[:_REASON_CHARACTERS]}..."
+    return DeadLetter(received.origin, reason, received.raw, received.key, received.headers)
 
 
 class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped | None]):
@@ -69,7 +73,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
                 recorded = self._engine.histories[key]
                 admission = self._begun(recorded)
                 self._check_part(admission, arrival.received.part)
-            except HistoryError as err:
+            except Exception as err:  # the store, the embedder that ends an interrupted change, or the rule
                 self._engine.fail(err)
                 break
             self._backlog.pop(0)
@@ -81,6 +85,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
             if arrival.received.watermark is not None:
                 events += admission.release(recorded, arrival.received.watermark)
             out += self._count(key, events)
+        self._release_at = None  # waits for silence
         self._wait()
         return out, self.RETAIN
 
@@ -93,7 +98,11 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
         if not self._engine.liveness.is_live:
             self._wait()
             return [], self.RETAIN
-        recorded = self._engine.histories[self._key]
+        try:
+            recorded = self._engine.histories[self._key]
+        except Exception as err:
+            self._engine.fail(err)
+            return [], self.RETAIN
         return self._count(self._key, self._begun(recorded).release(recorded, None)), self.RETAIN
 
     def notify_at(self) -> datetime | None:
@@ -148,7 +157,8 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
 
     def __init__(self, engine: Engine, resume: Stamped | None) -> None:
         self._engine = engine
-        self._cutting: Cutting | None = unstamped(resume)
+        state: Cutting | None = unstamped(resume)
+        self._cutting = None if state is None else replace(state, cutter=engine.cutter)
         self._last = datetime.now(UTC)  # when the channel was last heard of, on the wall clock
 
     def on_batch(self, values: list[Admitted]) -> tuple[list[Window | Changes], bool]:
@@ -229,5 +239,5 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
         windows = sum(isinstance(item, Window) for item in out)
         self._engine.counters["windows"] += windows
         self._engine.pending.add(windows)
-        self._engine.unrecorded.add(windows)
+        self._engine.unrecorded.add(len(out))
         return out

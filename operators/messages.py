@@ -35,6 +35,7 @@ __all__ = [
 
 DEFAULT_NAMESPACE = "default"
 Op = Literal["post", "edit", "delete", "flush"]
+_LONGEST_NAME, _LONGEST_LINK = 512, 4096  # characters of ids and names, and of links
 _SEPARATORS = re.compile(r"[/:%\x00-\x1f\x7f-\x9f]")
 _OPS = ("post", "edit", "delete", "flush")
 
@@ -187,7 +188,7 @@ def parse_message(value: bytes | Mapping[str, Any], *, namespace: str = DEFAULT_
         id=_text(fields, "id"),
         ts=ts,
         author=NOBODY if anonymous else _author(fields.get("author")),
-        text="" if op == "delete" else _text(fields, "text", empty=True),
+        text="" if op == "delete" else _text(fields, "text", empty=True, most=None),
         thread=_optional(fields, "thread"),
         reply_to=_optional(fields, "reply_to"),
         permalink=_optional(fields, "permalink"),
@@ -216,7 +217,14 @@ def _decode(value: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
     return decoded
 
 
-def _text(fields: Mapping[str, Any], name: str, *, default: str | None = None, empty: bool = False) -> str:
+def _text(
+    fields: Mapping[str, Any],
+    name: str,
+    *,
+    default: str | None = None,
+    empty: bool = False,
+    most: int | None = _LONGEST_NAME,
+) -> str:
     value = fields.get(name, default)
     if value is None:
         raise MessageError(f"{name} is missing")
@@ -226,11 +234,14 @@ def _text(fields: Mapping[str, Any], name: str, *, default: str | None = None, e
         raise MessageError(f"{name} contains a NUL character")
     if not empty and not value.strip():
         raise MessageError(f"{name} is empty")
+    if most is not None and len(value) > most:
+        raise MessageError(f"{name} has {len(value):,} characters: it may have {most:,}")
     return value
 
 
 def _optional(fields: Mapping[str, Any], name: str) -> str | None:
-    return None if fields.get(name) is None else _text(fields, name)
+    most = _LONGEST_LINK if name == "permalink" else _LONGEST_NAME
+    return None if fields.get(name) is None else _text(fields, name, most=most)
 
 
 def _author(value: Any) -> Author:

@@ -41,15 +41,15 @@ Y = TypeVar("Y")
 class Gapped:
     """A window with its gaps. Its turns are inside only while it is provisional.
 
-    `revision` is the channel's when its turns were read. `emitted` is the summary of an earlier run,
-    `failure` is why the window can get none; `gone` says that all its messages were deleted.
+    `revision` is the channel's when its turns were read. `known` says that an earlier run made the
+    summary, `gone` that all messages of the window were deleted; `failure` is why it can get none.
     """
 
     window: Window
     revision: int
     detection: Detection
     gaps_ms: float
-    emitted: bytes | None = None
+    known: bool = False
     failure: str | None = None
     gone: bool = False
 
@@ -92,32 +92,31 @@ def record_history(
     commit = Grouped(engine.histories.commit, priority=3)
 
     async def record(item: Window | Changes) -> tuple[Window, ...]:
-        if isinstance(item, Changes):
-            await on_executor(lambda: None, priority=4)  # behind the windows before it
-            refs = await commit(item)
-            if not engine.reissue:
-                return ()
-            engine.counters["reissues"] += len(refs)
-            engine.pending.add(len(refs))
-            return tuple(Window(ref, ()) for ref in refs)
         try:
-            return (await _record(item),)
+            return await (_change(item) if isinstance(item, Changes) else _record(item))
         finally:
             engine.unrecorded.add(-1)
 
-    async def _record(window: Window) -> Window:
+    async def _record(window: Window) -> tuple[Window, ...]:
         if not window.ref.final or not window.turns:
-            return window
+            return (window,)
         with stage("record"):
             prepared = await on_executor(lambda: engine.histories.prepare(window), priority=4)
-            (ref,) = await commit(prepared)
-        engine.counters["recorded"] += 1
-        return Window(ref, ())
+            refs = await commit(prepared)
+        engine.counters["recorded"] += len(refs)
+        engine.pending.add(len(refs) - 1)
+        return tuple(Window(ref, ()) for ref in refs)
+
+    async def _change(changes: Changes) -> tuple[Window, ...]:
+        await on_executor(lambda: None, priority=4)  # behind the windows before it
+        refs = await commit(changes) if engine.reissue else (await commit(changes))[:0]
+        engine.counters["reissues"] += len(refs)
+        engine.pending.add(len(refs))
+        return tuple(Window(ref, ()) for ref in refs)
 
     def count_resumed(items: Sequence[Window | Changes]) -> None:
-        closed = sum(isinstance(item, Window) for item in items)
-        engine.pending.add(closed)
-        engine.unrecorded.add(closed)
+        engine.pending.add(sum(isinstance(item, Window) for item in items))
+        engine.unrecorded.add(len(items))
 
     recorded = _concurrently(step_id, windows, record, engine, count_resumed)
     return op.flat_map_value(f"{step_id}_windows", recorded, lambda items: items)
@@ -148,10 +147,14 @@ def summarize(
             id_ = summary_id(ref, engine.strategy)
             if gapped.gone:
                 return Emission(ref.key, id_, gapped.revision, None)
-            if gapped.emitted is not None:
-                engine.counters["reissued"] += 1
-                SUMMARIES.labels("any", "store").inc()
-                return Emission(ref.key, id_, _revision(gapped.emitted), gapped.emitted)
+            if gapped.known:
+                body = await on_executor(partial(engine.histories.kept, ref.key, id_))
+                if body is not None:
+                    engine.counters["reissued"] += 1
+                    SUMMARIES.labels("any", "store").inc()
+                    return Emission(ref.key, id_, _revision(body), body)
+                item = await _recall(engine, await _detect(engine, gapped.window))
+                continue
             if gapped.failure is not None:
                 return _give_up(engine, gapped.window, gapped.failure)
             try:
@@ -191,8 +194,7 @@ async def _detect(engine: Engine, window: Window) -> Gapped:
     revision = history.revision
     id_ = summary_id(ref, engine.strategy)
     if ref.final and id_ in history.summary_ids:
-        body = await on_executor(lambda: engine.histories.store.summary(id_))
-        return Gapped(window, revision, _NO_GAPS, 0.0, body)
+        return Gapped(window, revision, _NO_GAPS, 0.0, known=True)
     started = time.perf_counter()
     live = _live(engine, window, revision)
     if not live.turns:
@@ -224,7 +226,7 @@ async def _recall(engine: Engine, item: Gapped) -> Recalled:
         memory = STRATEGIES[engine.strategy](request)
         return Recalled(item, tuple(map(MemoryRef.of, memory)), _elapsed_ms(started))
 
-    if item.emitted is not None or item.failure is not None or item.gone:
+    if item.known or item.failure is not None or item.gone:
         return Recalled(item, (), 0.0)
     with stage("memory"):
         return await on_executor(build, priority=1)

@@ -130,14 +130,15 @@ class Cutting:
 
         What grows beyond the limits is cut as if it had come that way.
         """
-        place = next((place for place, turn in enumerate(self.open) if turn.id == change.id), None)
-        if place is None or self.open[place].seq < recorded.recorded_until:
-            return self, [], False
-        changed = change.apply(self.open[place])
+        state, closed = self._obey(recorded, recorded.recorded_until)
+        place = next((place for place, turn in enumerate(state.open) if turn.id == change.id), None)
+        if place is None:
+            return state, closed, False
+        changed = change.apply(state.open[place])
         if changed is None:
-            return self, [], True
-        turns = (*self.open[:place], changed, *self.open[place + 1 :])
-        state, closed = replace(self, open=()), list[Window]()
+            return state, closed, True
+        turns = (*state.open[:place], changed, *state.open[place + 1 :])
+        state = replace(state, open=())
         for turn in turns:
             state, more = state._add(turn)
             closed += more

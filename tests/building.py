@@ -163,6 +163,7 @@ class MemoryStore:
                 for recorded in self.windows.get(key, ())
             ],
             frozenset(id_ for id_, kept in self.summaries.items() if kept.key == key and kept.body),
+            frozenset(id_ for id_, kept in self.summaries.items() if kept.key == key and not kept.body),
             frozenset(self.erased.get(key, ())),
             unfinished,
         )

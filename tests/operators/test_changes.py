@@ -76,13 +76,14 @@ class Channel:
         self.history = self.histories[KEY]
         self.admission = Admission(admission or AdmissionState.over(self.history))
         self.cutting = cutting or Cutting.begin(CUTTER, KEY, self.history, None)
+        self.handed_on = list[tuple[int, int]]()
 
     def receive(self, received: Message) -> None:
         for event in self.admission.admit(received, self.history):
             items: list[Window | Changes] = []
             if isinstance(event, Change):
                 self.cutting, closed, is_open = self.cutting.change(event, self.history)
-                items = [*closed] if is_open else [Changes(KEY, (event,))]
+                items = [*closed] if is_open else [*closed, Changes(KEY, (event,))]
             elif event is None:
                 self.cutting, closed = self.cutting.flush(self.history)
                 items = [*closed]
@@ -92,8 +93,11 @@ class Channel:
             for item in items:
                 if isinstance(item, Changes):
                     self.histories.commit([item])
-                elif item.turns:
-                    self.histories.commit([self.histories.prepare(item)])
+                else:
+                    if item.turns:
+                        ((ref,),) = self.histories.commit([self.histories.prepare(item)])
+                        assert ref == self.history.windows[item.ref.index]
+                    self.handed_on.append((item.ref.first_seq, item.ref.last_seq))
 
     def snapshot(self) -> bytes:
         return pickle.dumps((self.admission.snapshot(self.history), self.cutting))
@@ -139,7 +143,7 @@ def live_texts(stream: Sequence[Message]) -> dict[str, str]:
     return {id_: edits.get(id_, text) for id_, text in texts.items() if id_ not in deleted}
 
 
-words = st.lists(st.sampled_from(["pump", "valve", "noon", "it", "Ana's"]), max_size=14).map(" ".join)
+words = st.lists(st.sampled_from(["pump", "valve", "noon", "it", "Ana's"]), max_size=34).map(" ".join)
 ids = st.sampled_from([f"m{n}" for n in range(12)])
 
 
@@ -189,14 +193,17 @@ def test_a_crash_between_any_two_messages_changes_nothing_of_the_end(
     store = MemoryStore()
     channel = Channel(store)
     taken, place = pickle.dumps((None, None)), 0
+    before = list[tuple[int, int]]()
     for number, received in enumerate(stream[: max(crash, snapshot)]):
         if number == snapshot:
-            taken, place = channel.snapshot(), number
+            taken, place, before = channel.snapshot(), number, list(channel.handed_on)
         channel.receive(received)
     channel = Channel(store, *pickle.loads(taken))
     for received in stream[place:]:
         channel.receive(received)
     assert channel.history.windows == undisturbed.history.windows
+    ranges = {(ref.first_seq, ref.last_seq) for ref in channel.history.windows}
+    assert {*before, *channel.handed_on} == ranges, "each window is handed on for its summary"
     assert channel.turns == undisturbed.turns
     assert_equal_to_a_fresh_index(channel.history, ["pump noon"])
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.testing import TestingSink, TestingSource, run_main
 
 from flows.summarize import summarize_flow
+from operators.changes import Change, Changes
 from operators.chunks import Chunker
 from operators.engine import Engine
 from operators.extractive import ExtractiveSummarizer
@@ -22,6 +24,7 @@ from operators.gaps import Gap, GapDetector
 from operators.histories import Histories
 from operators.messages import ChannelKey, DeadLetter, MessageError, Received
 from operators.stages import ExtractiveWriting, RuleGaps
+from operators.steps import _detect
 from operators.summaries import Emission, Summary
 from operators.windows import Window, WindowCutter
 
@@ -483,3 +486,45 @@ def test_messages_within_the_lateness_are_put_in_order_and_later_ones_are_marked
         ("m0", True),
         ("m9", False),
     ]
+
+
+def test_a_reissue_that_was_kept_but_not_sent_is_sent_after_a_restart(recovery: RecoveryConfig) -> None:
+    class Broken(TestingSink[Any]):
+        """A sink that has gone when the reissue comes."""
+
+        def build(self, *place: Any) -> Any:
+            inner = super().build(*place)
+            write = inner.write_batch
+
+            def write_batch(items: list[tuple[str, Emission]]) -> None:
+                if any(emission.revision for _, emission in items):
+                    raise ConnectionError("gone")
+                write(items)
+
+            inner.write_batch = write_batch
+            return inner
+
+    store, out = MemoryStore(), list[tuple[str, Emission]]()
+    items = [post(0, "xyzzy"), post(1, "b"), TestingSource.PAUSE(timedelta(milliseconds=300)), delete(0)]
+    flow = summarize_flow(engine_over(store), TestingSource(items, 1), Broken(out), TestingSink([]))
+    with pytest.raises(Exception, match="writing output"):
+        run_main(flow, epoch_interval=timedelta(milliseconds=50), recovery_config=recovery)
+    assert [emission.revision for _, emission in out] == [0]
+    assert store.summaries["default/general:0-1:remember"].revision == 1
+    again, _ = run_for_emissions(engine_over(store), items, recovery)
+    last = newest([*(emission for _, emission in out), *again])["default/general:0-1:remember"]
+    assert last == store.bodies["default/general:0-1:remember"]
+    assert b"xyzzy" not in last
+
+
+def test_the_state_in_flight_holds_no_body_and_a_body_erased_meanwhile_is_made_anew() -> None:
+    store = MemoryStore()
+    run(engine_over(store), CHAT[:4])
+    engine = engine_over(store)
+    history = engine.histories[KEY]
+    window = Window(history.windows[0], ())
+    gapped = asyncio.run(_detect(engine, window))
+    assert gapped.known
+    assert b"pump" not in pickle.dumps(gapped)
+    engine.histories.commit([Changes(KEY, (Change("m0", datetime(2026, 3, 2, 10, tzinfo=UTC), None),))])
+    assert engine.histories.kept(KEY, "default/general:0-1:remember") is None
