@@ -210,8 +210,8 @@ def test_summaries_come_back_byte_for_byte(tmp_path: Path, open_store: Opener) -
 def test_the_last_summary_of_an_id_takes_the_place_of_the_others(tmp_path: Path, open_store: Opener) -> None:
     store = open_store(tmp_path)
     store.put_summaries([summary("a", b"1"), summary("b's", b"1")])
-    again = dataclasses.replace(summary("b's", b"3"), revision=4, recalled=())
-    store.put_summaries([summary("b's", b"2"), summary("c", b"1"), again])
+    again = dataclasses.replace(summary("b's", b"3"), revision=4, recalled=(), reissued=True)
+    store.put_summaries([dataclasses.replace(again, body=b"2"), summary("c", b"1"), again])
     assert [store.summary(id_) for id_ in ("a", "b's", "c")] == [b"1", b"3", b"1"]
     assert store.resting_on(KEY, [1]) == [summary("a", b"1"), again, summary("c", b"1")]
     assert store.load(KEY).summary_ids == {"a", "b's", "c"}
