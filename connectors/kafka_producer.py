@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,8 +15,10 @@ from connectors.kafka_connection import AuthenticationError, KafkaConnection, Ka
 
 __all__ = ["Delivery", "Record", "partition_of"]
 
+_LOG = logging.getLogger(__name__)
 _DELIVERY_SECONDS = 120.0
 _STOPPING_SECONDS = 1.0  # for brokers that are there to acknowledge, when the program is to end
+_SILENT_SECONDS = 1.0  # without an acknowledgement before that is worth a line in the log
 _LOOK_SECONDS = 0.1
 _REFUSALS = 3  # of the same record, each time by a new producer, before it is believed
 _REOPEN_MS = 1000
@@ -73,6 +76,7 @@ class Delivery:
         self._connection = connection
         self._stopping = stopping
         self._too_large = too_large
+        self._warned = False
         self._producer: KafkaProducer | None = self._open()
 
     def deliver(self, records: Sequence[Record]) -> None:
@@ -91,6 +95,7 @@ class Delivery:
             pending = pending[written:]
             if err is None:
                 refusals = 0
+                self._warned = False
                 continue
             if isinstance(err, errors.AuthorizationError | errors.SaslAuthenticationFailedError):
                 raise self._connection.explain(err) from err
@@ -147,6 +152,9 @@ class Delivery:
 
     def _check_time(self, records: int, began: float, deadline: float) -> None:
         now = time.monotonic()
+        if now - began > _SILENT_SECONDS and not self._warned:
+            self._warned = True
+            _LOG.warning("topic %s: nothing is acknowledged: trying on for two minutes", self.topic)
         ending = self._stopping() and now - began > _STOPPING_SECONDS
         if not ending and now < deadline:
             return

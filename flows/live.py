@@ -25,7 +25,11 @@ from flows.summarize import summarize_flow
 from operators.engine import Engine
 from operators.metrics import LOST
 
-__all__ = ["await_recovery", "live_flow", "prepare_recovery", "recovery_directory", "run_live"]
+__all__ = ["PeerError", "await_recovery", "live_flow", "prepare_recovery", "recovery_directory", "run_live"]
+
+
+class PeerError(RuntimeError):
+    """Another process of the cluster has ended."""
 
 
 def run_live(engine: Engine, settings: Settings, place: Mapping[str, Any]) -> None:
@@ -41,9 +45,14 @@ def run_live(engine: Engine, settings: Settings, place: Mapping[str, Any]) -> No
     with ExitStack() as stack:
         if not place["process_id"]:
             stack.enter_context(maintained(cast(LanceStore, engine.histories.store), settings))
-        cli_main(  # type: ignore[no-untyped-call]
-            flow, **place, epoch_interval=timedelta(seconds=1), recovery_config=recovery
-        )
+        try:
+            cli_main(  # type: ignore[no-untyped-call]
+                flow, **place, epoch_interval=timedelta(seconds=1), recovery_config=recovery
+            )
+        except BaseException as err:
+            if type(err).__name__ != "PanicException" or place["addresses"] is None:
+                raise
+            raise PeerError("another process of the cluster ended: start all of them again") from err
 
 
 def live_flow(engine: Engine, settings: Settings) -> Dataflow:

@@ -18,7 +18,7 @@ from flows.logs import set_up_logging
 from flows.mistakes import Mistake, in_one_line
 from flows.progress import report, show_progress
 from flows.settings import Settings
-from flows.stopping import Stop, ended_in_time, stoppable
+from flows.stopping import ended_in_time, stoppable
 
 __all__ = ["run_service"]
 
@@ -67,8 +67,8 @@ def run_service(settings: Settings, *, workers: int, process_id: int | None, add
     cluster = _Cluster(workers, process_id, _peers(addresses, process_id, workers))
     counters: Counter[str] = Counter()
     started = time.monotonic()
-    with in_one_line(), stoppable() as stop, show_progress(console, counters, None):
-        _run(settings, cluster, counters, stop)
+    with in_one_line(), show_progress(console, counters, None):
+        _run(settings, cluster, counters)
     report(
         console,
         counters,
@@ -78,19 +78,20 @@ def run_service(settings: Settings, *, workers: int, process_id: int | None, add
     return 0
 
 
-def _run(settings: Settings, cluster: _Cluster, counters: Counter[str], stop: Stop) -> None:
+def _run(settings: Settings, cluster: _Cluster, counters: Counter[str]) -> None:
     from flows.live import await_recovery, prepare_recovery
 
     job = Job("run", (), settings)
     if cluster.workers > 1:
-        run_cluster(
-            job,
-            _NoOutlet(),
-            processes=cluster.workers,
-            counters=counters,
-            stopping=stop,
-            prepare=lambda: prepare_recovery(settings, cluster.workers),
-        )
+        with stoppable() as stop:
+            run_cluster(
+                job,
+                _NoOutlet(),
+                processes=cluster.workers,
+                counters=counters,
+                stopping=stop,
+                prepare=lambda: prepare_recovery(settings, cluster.workers),
+            )
         return
     from flows.assembly import open_engine
     from flows.job import run_dataflow
@@ -101,7 +102,6 @@ def _run(settings: Settings, cluster: _Cluster, counters: Counter[str], stop: St
             await_recovery(settings)
         else:
             prepare_recovery(settings, len(peers or [""]), alone=peers is None)
-        engine.counters, engine.stopping = counters, stop
 
         def exit_code() -> int:
             if engine.failure is None:
@@ -109,8 +109,10 @@ def _run(settings: Settings, cluster: _Cluster, counters: Counter[str], stop: St
             click.echo(f"Error: {user_error(engine.failure) or repr(engine.failure)}", err=True)
             return Mistake.exit_code
 
-        # A broker that is away, or peers that go on, would keep it.
-        with ended_in_time(stop, _PATIENCE_SECONDS, exit_code):
+        # Before this a signal just ends the process: nothing has begun. Afterwards a broker that is away, or
+        # peers that go on, would keep it.
+        with stoppable() as stop, ended_in_time(stop, _PATIENCE_SECONDS, exit_code):
+            engine.counters, engine.stopping = counters, stop
             run_dataflow(job, engine, _NoOutlet(), process_id=cluster.process_id, addresses=peers)
 
 

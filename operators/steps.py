@@ -147,12 +147,13 @@ def summarize(
             id_ = summary_id(ref, engine.strategy)
             if gapped.gone:
                 return Emission(ref.key, id_, gapped.revision, None)
-            if gapped.known:
+            if ref.final and id_ in engine.histories[ref.key].summary_ids:  # perhaps since this began
                 body = await on_executor(partial(engine.histories.kept, ref.key, id_))
                 if body is not None:
                     engine.counters["reissued"] += 1
                     SUMMARIES.labels("any", "store").inc()
                     return Emission(ref.key, id_, _revision(body), body)
+            if gapped.known:
                 item = await _recall(engine, await _detect(engine, gapped.window))
                 continue
             if gapped.failure is not None:
