@@ -22,7 +22,7 @@ from flows.stopping import ended_in_time, stoppable
 
 __all__ = ["run_service"]
 
-_PATIENCE_SECONDS = 4.0
+_PATIENCE_SECONDS = 3.5
 
 
 @dataclass(frozen=True, slots=True)

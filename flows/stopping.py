@@ -45,7 +45,7 @@ def ended_in_time(stopping: threading.Event, seconds: float, exit_code: Callable
     over = threading.Event()
 
     def watch() -> None:
-        while not stopping.wait(0.5):
+        while not stopping.wait(0.1):
             if over.is_set():
                 return
         if not over.wait(seconds):

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from commands import BACKSCROLL, records, run, write_chat
 
+from connectors.lancedb_tables import occupy
+
 PLAIN = ("--strategy", "sparse", "--embedding-model", "none")
 
 
@@ -274,15 +276,10 @@ def test_a_users_mistake_is_one_clear_line_and_exit_code_2(
 
 
 def test_a_store_in_use_is_refused(chat: Path, tmp_path: Path) -> None:
-    store, out = tmp_path / "store", tmp_path / "out.jsonl"
-    process = start(chat, out, store)
-    try:
-        wait_for(process, out, 1)
-        done = run("replay", chat, *PLAIN, "--store", store, "--out", tmp_path / "o.jsonl", check=False)
-        assert (done.returncode, "in use by another backscroll process" in done.stderr) == (2, True)
-    finally:
-        process.kill()
-        process.communicate()
+    with occupy(tmp_path / "store"):
+        options = (*PLAIN, "--store", tmp_path / "store", "--out", tmp_path / "o.jsonl")
+        done = run("replay", chat, *options, check=False)
+    assert (done.returncode, "in use by another backscroll process" in done.stderr) == (2, True)
 
 
 @pytest.mark.timing
