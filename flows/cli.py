@@ -16,7 +16,14 @@ __all__ = ["main"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FORMATS = ("auto", "messages", "locomo", "realtalk", "evermembench")
-_STRATEGIES = ("remember", "recent", "hybrid", "sparse", "dense", "none")
+_STRATEGIES = ("backscroll", "remember", "recent", "hybrid", "sparse", "dense", "none")
+_COMPARED = (
+    *_STRATEGIES,
+    "full",
+    "ideal",
+    "remember-without-gaps",
+    "remember-without-refinement",
+)
 _FILE = click.Path(path_type=Path)
 
 
@@ -279,6 +286,52 @@ def settings(markdown: bool) -> None:
         click.echo(describe.markdown(), nl=False)
     else:
         describe.show_settings()
+
+
+@main.group()
+def bench() -> None:
+    """Measure Backscroll on annotated dialogues."""
+
+
+@bench.command("memory")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--strategy",
+    "strategies",
+    type=click.Choice(_COMPARED),
+    multiple=True,
+    help="Memory to measure; may be repeated.  [default: all]",
+)
+@click.option(
+    "--detector",
+    type=click.Choice(("recorded", "rules")),
+    default="recorded",
+    show_default=True,
+    help="Gaps of detected.jsonl, or found by rules.",
+)
+@click.option("--budget", type=click.IntRange(1), default=1024, show_default=True, help="Tokens of a memory.")
+@_setting("--embedding-model", "embedding_model", help="Hub id, folder or none.  [default: all-MiniLM-L6-v2]")
+@click.option("--json", type=_FILE, help="Write the figures.")
+@click.option("--plot", type=_FILE, help="Write recall against build time, SVG.")
+@_config
+def bench_memory(folder: Path, strategies: tuple[str, ...], config: Path | None, **options: Any) -> None:
+    """Measure the memory recall of strategies on the benchmark FOLDER.
+
+    FOLDER holds dialogues/, gaps.jsonl and, for recorded gaps, detected.jsonl.
+    """
+    from benchmarks.commands import bench_memory as measure
+    from flows.embedding import make_embedder
+    from flows.errors import user_error
+
+    model = options.pop("embedding_model")
+    settings = _settings({"strategy": "none", "embedding_model": model}, config)
+    try:
+        measure(folder, strategies or _COMPARED, embedder=make_embedder(settings), **options)
+    except Exception as err:
+        message = user_error(err)
+        if message is None:
+            raise
+        raise click.UsageError(message) from err
 
 
 def _run(kind: Any, options: dict[str, Any]) -> None:

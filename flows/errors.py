@@ -9,9 +9,10 @@ __all__ = ["user_error"]
 
 def user_error(err: BaseException) -> str | None:
     """The line to show for an error, found behind what the engine wrapped it in; None for a defect."""
+    from benchmarks.gaps import BenchmarkError
     from connectors.embedders import EmbedderError
     from connectors.files import FormatError
-    from connectors.kafka_connection import KafkaError
+    from connectors.kafka_errors import KafkaError
     from connectors.openai_llm import LLMSetupError
     from flows.cluster import ClusterError
     from flows.settings import SettingsError
@@ -19,6 +20,7 @@ def user_error(err: BaseException) -> str | None:
     from operators.state import StateError
 
     mendable = (
+        BenchmarkError,
         ClusterError,
         FormatError,
         EmbedderError,

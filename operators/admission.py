@@ -21,7 +21,7 @@ from operators.changes import Change
 from operators.messages import ChannelKey, Message, MessageError, Turn
 from operators.tokens import count
 
-__all__ = ["Admission", "AdmissionState", "Admitted", "RecordedTurns"]
+__all__ = ["Admission", "AdmissionState", "Admitted", "Event", "RecordedTurns"]
 
 HELD_CHARACTERS = 32_768
 WAITING_EDITS, WAITING_CHARACTERS = 32, 8_192

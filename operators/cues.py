@@ -12,9 +12,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-__all__ = ["ENGLISH", "GERMAN", "JAPANESE", "LEXICONS", "SPANISH", "Cue", "Lexicon", "Word", "words"]
+__all__ = [
+    "ENGLISH",
+    "GERMAN",
+    "JAPANESE",
+    "LEXICONS",
+    "SPANISH",
+    "WORD",
+    "Cue",
+    "Lexicon",
+    "Word",
+    "stem",
+    "words",
+]
 
-_WORD = re.compile(
+WORD = re.compile(
     r"[\u3400-\u9fff\u3005]+|[\u30a0-\u30ff]+|[\u3040-\u309f]+"
     r"|[^\W_\u3040-\u30ff\u3400-\u9fff\u3005]+(?:['\-./_][^\W_\u3040-\u30ff\u3400-\u9fff\u3005]+)*"
 )
@@ -42,12 +54,12 @@ class Cue:
 
 def words(text: str) -> Iterator[Word]:
     """The words of `text`; runs of kanji, katakana and hiragana are words of their own."""
-    for match in _WORD.finditer(text):
+    for match in WORD.finditer(text):
         lower = match.group().lower()
-        yield Word(match.group(), lower, _stem(lower), match.start(), match.end())
+        yield Word(match.group(), lower, stem(lower), match.start(), match.end())
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
     """A crude, mostly English stem: without genitive, plural and verb endings."""
     word = word.removesuffix("'s")
     for ending, put, least in (("ies", "y", 5), ("ing", "", 6), ("ed", "", 5), ("es", "", 5), ("s", "", 4)):

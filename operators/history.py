@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from operators.arrays import GrowingArray
 from operators.bm25 import AsOfBM25
 from operators.chunks import Chunk
-from operators.dense import AsOfDense, Vectors
+from operators.dense import AsOfDense, Embedder, Vectors
 from operators.messages import ChannelKey, Turn
+from operators.turn_index import TurnIndex, TurnRows
 from operators.windows import Window, WindowRef
 
 __all__ = [
@@ -155,6 +156,7 @@ class ChannelHistory:
         self._bm25 = AsOfBM25()
         self._dense = None if dimensions is None else AsOfDense(dimensions)
         self._turn_vectors = None if dimensions is None else GrowingArray(np.float32, (dimensions,))
+        self._turn_index = TurnIndex()  # filled when a strategy first asks
 
     @property
     def recorded_until(self) -> int:
@@ -233,6 +235,7 @@ class ChannelHistory:
         ref, turns = recorded.window.ref, recorded.window.turns
         start, stop = self._bm25.size(ref.index), self._bm25.size(ref.index + 1)
         self._turns[ref.first_seq : ref.last_seq + 1] = turns
+        self._turn_index.forget(ref.first_seq)
         self._chunk_turns.replace(
             start, stop, [(chunk.first_seq, chunk.last_seq) for chunk in recorded.chunks]
         )
@@ -292,6 +295,46 @@ class AsOf:
     def turn(self, seq: int) -> Turn:
         """A turn in sight."""
         return self.history._turns[seq]
+
+    def turn_rows(self) -> TurnRows:
+        """What the evidence ranker knows of every turn in sight."""
+        history = self.history
+        return history._turn_index.rows(
+            self.before_seq, lambda seq: history.turns(seq, history.window_of(seq).last_seq)
+        )
+
+    def window_rows(self, turns: Sequence[Turn]) -> NDArray[np.float64]:
+        """`turn_index.COLUMNS` of the window's own turns, `[turns, columns]`; as kept, once recorded."""
+        if self._records(turns):
+            rows = self.history.as_of(turns[-1].seq + 1).turn_rows()
+            return rows.columns[turns[0].seq :]
+        moved = [replace(turn, seq=place) for place, turn in enumerate(turns)]
+        return TurnIndex().rows(len(turns), lambda _: moved).columns
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the history is kept with an embedder."""
+        return self.history._turn_vectors is not None
+
+    @property
+    def all_turn_vectors(self) -> Vectors:
+        """Unit vectors of every turn in sight, float32 `[turns, dimensions]`, not copied."""
+        if self.history._turn_vectors is None:
+            raise HistoryError(f"{self.history.key}: turn vectors need a history with an embedder")
+        return self.history._turn_vectors.view[: self.before_seq]
+
+    def window_vectors(self, turns: Sequence[Turn], embedder: Embedder) -> Vectors:
+        """Unit vectors of the window's own turns: the recorded ones, or, while it is open, new ones."""
+        if self._records(turns):
+            return self.turn_vectors(range(turns[0].seq, turns[-1].seq + 1))
+        return embedder.embed_passages([turn.rendered for turn in turns])
+
+    def _records(self, turns: Sequence[Turn]) -> bool:
+        """Whether these turns, as they are, are a window that the history has recorded."""
+        first, last = turns[0].seq, turns[-1].seq
+        if last >= self.history.recorded_until or self.history.window_of(last).last_seq != last:
+            return False
+        return list(self.history.turns(first, last)) == list(turns)
 
     def turn_vectors(self, seqs: Sequence[int]) -> Vectors:
         """Unit vectors of turns, float32 `[seqs, dimensions]`."""

@@ -15,14 +15,23 @@ from numpy.typing import NDArray
 
 from operators.bm25 import top_k
 from operators.chunks import token_span
-from operators.dense import Embedder
+from operators.dense import Embedder, Vectors
 from operators.gaps import Gap
 from operators.history import AsOf, ChannelHistory
 from operators.messages import Turn
 from operators.retrieval import reciprocal_rank_fusion
 from operators.windows import WindowRef
 
-__all__ = ["STRATEGIES", "MemoryRef", "MemoryRequest", "MemoryStrategy", "MemoryTurn", "Retrieval"]
+__all__ = [
+    "STRATEGIES",
+    "MemoryRef",
+    "MemoryRequest",
+    "MemoryStrategy",
+    "MemoryTurn",
+    "Retrieval",
+    "fuse_chunks",
+    "take_chunks",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +128,12 @@ def recent(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 
 def sparse(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The top chunks by BM25, with the window as the query."""
-    return _from_chunks(request, _sparse_ranking(request, _window_text(request))[: request.chunks])
+    return take_chunks(request, _sparse_ranking(request, _window_text(request))[: request.chunks])
 
 
 def dense(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The top chunks by cosine, with the window as the query."""
-    return _from_chunks(request, _dense_rankings(request, [_window_text(request)])[0][: request.chunks])
+    return take_chunks(request, _dense_rankings(request, [_window_text(request)])[0][: request.chunks])
 
 
 def hybrid(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
@@ -132,7 +141,7 @@ def hybrid(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     window, half = _window_text(request), request.chunks // 2
     by_sparse = _sparse_ranking(request, window)[: request.chunks - half]
     by_dense = _dense_rankings(request, [window])[0][:half]
-    return _from_chunks(request, by_sparse + by_dense)
+    return take_chunks(request, by_sparse + by_dense)
 
 
 def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
@@ -146,18 +155,31 @@ def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     queries = [gap.text for gap in request.gaps]
     vectors = request.embedder.embed_queries(queries)
     extracted = []
-    for query, vector, cosines in zip(queries, vectors, request.history.dense(vectors), strict=True):
-        rankings = _sparse_ranking(request, query), _ranked(request, cosines)
-        fused = reciprocal_rank_fusion(
-            [[position for position, _ in ranking] for ranking in rankings],
-            k=request.retrieval.rrf_constant,
-        )
-        best = fused[: request.chunks]
+    for vector, best in zip(vectors, _fused(request, queries, vectors), strict=True):
         touched = {seq for chunk in best for seq in request.history.chunk_turns(chunk)}
         seqs = sorted(seq for seq in touched if not request.history.turn(seq).deleted)
         scores = (request.history.turn_vectors(seqs) @ vector).tolist()
         extracted.append(sorted(zip(seqs, scores, strict=True), key=lambda pair: (-pair[1], pair[0])))
     return _round_robin(request, extracted)
+
+
+def fuse_chunks(request: MemoryRequest, queries: Sequence[str]) -> list[list[int]]:
+    """The best K chunks of every query, by reciprocal rank fusion of both retrievers."""
+    if request.embedder is None:
+        return []
+    return _fused(request, queries, request.embedder.embed_queries(queries))
+
+
+def _fused(request: MemoryRequest, queries: Sequence[str], vectors: Vectors) -> list[list[int]]:
+    best = []
+    for query, cosines in zip(queries, request.history.dense(vectors), strict=True):
+        rankings = _sparse_ranking(request, query), _ranked(request, cosines)
+        fused = reciprocal_rank_fusion(
+            [[position for position, _ in ranking] for ranking in rankings],
+            k=request.retrieval.rrf_constant,
+        )
+        best.append(fused[: request.chunks])
+    return best
 
 
 def _round_robin(
@@ -199,7 +221,7 @@ def _ranked(request: MemoryRequest, scores: NDArray[np.floating]) -> list[tuple[
     return list(zip(best.tolist(), scores[best].tolist(), strict=True))
 
 
-def _from_chunks(request: MemoryRequest, ranking: Iterable[tuple[int, float]]) -> tuple[MemoryTurn, ...]:
+def take_chunks(request: MemoryRequest, ranking: Iterable[tuple[int, float]]) -> tuple[MemoryTurn, ...]:
     """Chunks as verbatim parts of turns; tokens that two chunks share are taken once."""
     taken = list[MemoryTurn]()
     seen = dict[int, set[int]]()  # window index -> token offsets already in memory
@@ -237,6 +259,13 @@ def _in_order(turns: Iterable[MemoryTurn]) -> tuple[MemoryTurn, ...]:
     return tuple(sorted(turns, key=lambda item: (item.turn.seq, item.span or (0, 0))))
 
 
+def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+    """The default: turns ranked as evidence by a small trained model (`operators.backscroll`)."""
+    from operators.backscroll import backscroll as build
+
+    return build(request)
+
+
 STRATEGIES: Mapping[str, MemoryStrategy] = {
     "none": none,
     "recent": recent,
@@ -244,4 +273,5 @@ STRATEGIES: Mapping[str, MemoryStrategy] = {
     "dense": dense,
     "hybrid": hybrid,
     "remember": remember,
+    "backscroll": backscroll,
 }

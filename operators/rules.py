@@ -28,7 +28,7 @@ from operators.salience import Reading, read
 from operators.sentences import sentences
 from operators.windows import Window
 
-__all__ = ["RulesDetector"]
+__all__ = ["RulesDetector", "lean"]
 
 # What an unresolved phrase of each kind weighs.
 STRENGTH = {
@@ -92,6 +92,12 @@ class RulesDetector:
         scores = [reader.score(i) for i in range(len(turns))]
         ranked = sorted(range(len(turns)), key=lambda i: -scores[i])[: max(0, max_gaps)]
         return tuple(reader.gap(i) for i in sorted(ranked) if scores[i] >= _LEAST)
+
+
+def lean(turns: Sequence[Turn]) -> list[tuple[Reading, float]]:
+    """Every turn of a window as the rules read it, and how much it leans on the history, from 0."""
+    reader = _Reader(turns)
+    return [(reading, reader.score(place)) for place, reading in enumerate(reader.readings)]
 
 
 class _Reader:

@@ -11,7 +11,9 @@ ROOT = Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
     "operators": {"operators"},
     "connectors": {"operators", "connectors"},
-    "flows": {"operators", "connectors", "flows"},
+    "benchmarks": {"operators", "connectors", "benchmarks"},
+    "training": {"operators", "connectors", "benchmarks", "training"},
+    "flows": {"operators", "connectors", "benchmarks", "flows"},
 }
 
 

@@ -72,7 +72,7 @@ def test_a_memory_is_verbatim_history_within_the_budget(
         assert entry.rank >= 1
         if name in ("recent", "remember"):
             assert (entry.span, entry.tokens) == (None, entry.turn.tokens)
-        if name == "remember":
+        if name == "remember" or (name == "backscroll" and gaps):
             assert entry.gap in range(len(gaps))
         else:
             assert entry.gap is None
@@ -234,4 +234,4 @@ def test_what_both_rankings_of_hybrid_hold_is_taken_once() -> None:
 
 
 def test_the_strategies_have_the_names_of_the_settings() -> None:
-    assert list(STRATEGIES) == ["none", "recent", "sparse", "dense", "hybrid", "remember"]
+    assert list(STRATEGIES) == ["none", "recent", "sparse", "dense", "hybrid", "remember", "backscroll"]

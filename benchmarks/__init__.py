@@ -1,0 +1,1 @@
+"""Evaluation: gap files, memory recall, reports."""

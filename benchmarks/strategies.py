@@ -1,0 +1,60 @@
+"""The memories that are compared: the engine's, the paper's references and its two ablations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import zip_longest
+
+from operators.gaps import Gap
+from operators.history import AsOf
+from operators.memory import (
+    STRATEGIES,
+    MemoryRequest,
+    MemoryStrategy,
+    MemoryTurn,
+    fuse_chunks,
+    take_chunks,
+)
+
+__all__ = ["COMPARED", "full", "ideal", "without_gaps", "without_refinement"]
+
+FULL_TOKENS = 128_000
+"""What the paper's summarisers can read at once."""
+
+
+def full(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+    """The whole history; what the context cannot hold is cut off at its old end."""
+    return STRATEGIES["recent"](replace(request, budget=FULL_TOKENS))
+
+
+def ideal(evidence: Iterable[Iterable[str]], history: AsOf) -> tuple[MemoryTurn, ...]:
+    """The annotated evidence and nothing else: one alternative of every gap."""
+    wanted = {id_ for alternative in evidence for id_ in alternative}
+    turns = (history.turn(seq) for seq in range(history.before_seq))
+    return tuple(MemoryTurn(turn, None, turn.tokens, None, 1, 1.0) for turn in turns if turn.id in wanted)
+
+
+def without_gaps(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+    """ReMEMBER without gap-conditioned retrieval: the window is the only query."""
+    window = "".join(turn.rendered for turn in request.turns)
+    return STRATEGIES["remember"](replace(request, gaps=[Gap(request.turns[-1].id, window, "", "")]))
+
+
+def without_refinement(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+    """ReMEMBER without chunk refinement: the gaps' chunks as they are, gap by gap."""
+    if not request.gaps or not request.history.chunks or request.embedder is None:
+        return ()
+    rankings = fuse_chunks(request, [gap.text for gap in request.gaps])
+    rounds = (chunk for round_ in zip_longest(*rankings) for chunk in round_ if chunk is not None)
+    distinct = list(dict.fromkeys(rounds))[: request.chunks]
+    return take_chunks(request, [(chunk, 0.0) for chunk in distinct])
+
+
+COMPARED: Mapping[str, MemoryStrategy] = {
+    **STRATEGIES,
+    "full": full,
+    "remember-without-gaps": without_gaps,
+    "remember-without-refinement": without_refinement,
+}
+"""Every memory that needs no language model; `ideal` needs the annotation and stands apart."""

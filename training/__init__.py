@@ -1,0 +1,1 @@
+"""What is learned, and the commands that learn it again."""
