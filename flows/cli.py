@@ -80,7 +80,10 @@ _common = _options(
 )
 _summaries = _options(
     _setting(
-        "--strategy", "strategy", type=click.Choice(_STRATEGIES), help="Memory strategy.  [default: remember]"
+        "--strategy",
+        "strategy",
+        type=click.Choice(_STRATEGIES),
+        help="Memory strategy.  [default: backscroll]",
     ),
     _setting("--budget", "budget", type=int, help="Most tokens of a memory.  [default: 1024]"),
     _setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]"),

@@ -37,7 +37,7 @@ class Settings(KafkaSettings, BaseSettings):
     reissue: bool = Field(True, description="make summaries again when their messages change")
     lateness_seconds: float = Field(0, ge=0, description="how long messages wait for earlier ones")
     strategy: Literal["none", "recent", "sparse", "dense", "hybrid", "remember", "backscroll"] = Field(
-        "remember", description="how a memory is built; part of summary ids"
+        "backscroll", description="how a memory is built; part of summary ids"
     )
     budget: int = Field(1024, ge=1, description="most tokens of a memory")
     window_tokens: int = Field(1024, ge=1, description="most tokens of a window")

@@ -27,7 +27,7 @@ def remember_evidence(request: MemoryRequest, ranker: Ranker) -> tuple[MemoryTur
     """The memory by a given ranker.
 
     A turn's `gap` is the one that it is most relevant to, `rank` its place among that gap's turns,
-    `score` the probability that it is evidence.
+    `score` the square root of the probability that it is evidence, which lies about where cosines do.
     """
     history = request.history
     if not history.before_seq or not request.turns:
@@ -41,6 +41,6 @@ def remember_evidence(request: MemoryRequest, ranker: Ranker) -> tuple[MemoryTur
     for entry in packed:
         gap = int(best[entry.seq]) if request.gaps else None
         ranks[gap] = rank = ranks.get(gap, 0) + 1
-        score = round(float(probability[entry.seq]), 4)
+        score = round(float(probability[entry.seq]) ** 0.5, 4)
         taken.append(MemoryTurn(history.turn(entry.seq), entry.span, entry.tokens, gap, rank, score))
     return tuple(sorted(taken, key=lambda item: item.turn.seq))

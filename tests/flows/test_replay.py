@@ -255,7 +255,10 @@ def test_bad_lines_go_to_dead_letters_and_cost_no_valid_message(tmp_path: Path) 
             ["replay", "chat.jsonl", "--detected", "chat.txt"],
             "Error: chat.txt:1: not a line of recorded gaps",
         ),
-        (["replay", "chat.jsonl", "--embedding-model", "none"], "Error: settings: strategy remember needs"),
+        (
+            ["replay", "chat.jsonl", "--embedding-model", "none", "--strategy", "remember"],
+            "Error: settings: strategy remember needs",
+        ),
         (
             ["replay", "chat.jsonl", "--embedding-model", "./nowhere"],
             "Error: embedding model './nowhere' cannot",
