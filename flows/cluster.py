@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterError", "run_cluster"]
 
 _GRACE_SECONDS = 5.0
-_PATIENCE_SECONDS = 3.5  # from the wish to stop to force
+_PATIENCE_SECONDS = 2.5  # from the wish to stop to force
 
 
 class ClusterError(RuntimeError):
