@@ -176,10 +176,11 @@ def _watch(workers: Sequence[_Worker], stopping: threading.Event, errors: Sequen
     """Until all workers have ended; when one fails, or on request, stop the others."""
     running = {worker: worker.process for worker in workers if worker.process is not None}
     told: float | None = None
+    cause: list[str] = []  # what comes after the wish to stop is its consequence
     while running:
         failed = errors or any(worker.failure is not None for worker in workers)
         if (stopping.is_set() or failed) and told is None:
-            told = time.monotonic()
+            told, cause = time.monotonic(), list(errors)
             for worker in running:
                 worker.stop()
         if told is not None and time.monotonic() - told > _PATIENCE_SECONDS:
@@ -199,8 +200,8 @@ def _watch(workers: Sequence[_Worker], stopping: threading.Event, errors: Sequen
         worker.end()  # its last frames are read
         if worker.failure is not None:
             raise worker.failure
-    if errors:
-        raise ClusterError(errors[0])
+    if cause:
+        raise ClusterError(cause[0])
 
 
 def _free_ports(count: int) -> list[int]:

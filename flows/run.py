@@ -113,7 +113,12 @@ def _run(settings: Settings, cluster: _Cluster, counters: Counter[str]) -> None:
         # peers that go on, would keep it.
         with stoppable() as stop, ended_in_time(stop, _PATIENCE_SECONDS, exit_code):
             engine.counters, engine.stopping = counters, stop
-            run_dataflow(job, engine, _NoOutlet(), process_id=cluster.process_id, addresses=peers)
+            try:
+                run_dataflow(job, engine, _NoOutlet(), process_id=cluster.process_id, addresses=peers)
+            except Exception as err:
+                if not stop.signal or user_error(err) is None:
+                    raise
+                click.echo(f"stopped: {user_error(err)}", err=True)  # such as what is sent again next time
 
 
 def _peers(addresses: str | None, process_id: int | None, workers: int) -> list[str] | None:
