@@ -7,9 +7,10 @@ record without a value. Output is at least once, with equal ids and bodies.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
@@ -20,6 +21,8 @@ from operators.messages import DeadLetter
 from operators.summaries import VERSION, Emission
 
 __all__ = ["KafkaDeadLetters", "KafkaDebug", "KafkaSink"]
+
+X = TypeVar("X")
 
 
 class _Partition(StatelessSinkPartition[Any]):
@@ -39,16 +42,8 @@ class _Partition(StatelessSinkPartition[Any]):
         self._delivery.close()
 
 
-class KafkaSink(DynamicSink[tuple[str, Emission]]):
-    """Writes summaries. Headers: `backscroll-version`, `backscroll-kind`, `backscroll-revision`.
-
-    Args:
-        connection: the cluster.
-        topic: has to exist, and should be compacted.
-        stopping: whether the program is to end, so that brokers that are away are not waited for.
-
-    Writing raises `UndeliveredError` when the brokers stay away, and `RecordTooLargeError`.
-    """
+class _TopicSink(DynamicSink[X], ABC):
+    """Writes what `record` makes of each item to one topic."""
 
     def __init__(self, connection: KafkaConnection, topic: str, *, stopping: Callable[[], bool]) -> None:
         self._connection = connection
@@ -58,8 +53,28 @@ class KafkaSink(DynamicSink[tuple[str, Emission]]):
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:
         """Bytewax: called once on each worker; raises a `KafkaError` where nothing can be written."""
         del step_id, worker_index, worker_count
-        delivery = Delivery(self._connection, self._topic, stopping=self._stopping, too_large=self._refuse)
+        delivery = Delivery(self._connection, self._topic, stopping=self._stopping, too_large=self._shrink)
         return _Partition(delivery, self.record)
+
+    @abstractmethod
+    def record(self, item: X, partitions: int) -> Record:
+        """The record of an item."""
+
+    @abstractmethod
+    def _shrink(self, record: Record) -> Record:
+        """What to write for a record that the brokers find too large, or raise."""
+
+
+class KafkaSink(_TopicSink[tuple[str, Emission]]):
+    """Writes summaries. Headers: `backscroll-version`, `backscroll-kind`, `backscroll-revision`.
+
+    Args:
+        connection: the cluster.
+        topic: has to exist, and should be compacted.
+        stopping: whether the program is to end, so that brokers that are away are not waited for.
+
+    Writing raises `UndeliveredError` when the brokers stay away, and `RecordTooLargeError`.
+    """
 
     def record(self, item: tuple[str, Emission], partitions: int) -> Record:
         """The record of an emission."""
@@ -77,7 +92,7 @@ class KafkaSink(DynamicSink[tuple[str, Emission]]):
             partition=partition_of(str(emission.key), partitions),
         )
 
-    def _refuse(self, record: Record) -> Record:
+    def _shrink(self, record: Record) -> Record:
         raise _too_large(record, self._topic)
 
 
@@ -94,7 +109,7 @@ class KafkaDebug(KafkaSink):
         return replace(record, value=orjson.dumps({name: fields.get(name) for name in names}))
 
 
-class KafkaDeadLetters(DynamicSink[DeadLetter]):
+class KafkaDeadLetters(_TopicSink[DeadLetter]):
     """Writes rejected input as it came: value, key and headers, and headers that say why and whence.
 
     The added ones are `backscroll-reason` and one for each part of the origin (`backscroll-topic`,
@@ -104,22 +119,10 @@ class KafkaDeadLetters(DynamicSink[DeadLetter]):
     Args: as `KafkaSink`.
     """
 
-    def __init__(self, connection: KafkaConnection, topic: str, *, stopping: Callable[[], bool]) -> None:
-        self._connection = connection
-        self._topic = topic
-        self._stopping = stopping
-
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:
-        """Bytewax: called once on each worker; raises a `KafkaError` where nothing can be written."""
-        del step_id, worker_index, worker_count
-        delivery = Delivery(
-            self._connection, self._topic, stopping=self._stopping, too_large=self._without_bytes
-        )
-        return _Partition(delivery, self.record)
-
-    def record(self, letter: DeadLetter, partitions: int) -> Record:
+    def record(self, item: DeadLetter, partitions: int) -> Record:
         """The record of a letter."""
         del partitions
+        letter = item
         where = dict(letter.origin)
         return Record(
             name=" ".join(f"{name} {value}" for name, value in letter.origin),
@@ -128,7 +131,7 @@ class KafkaDeadLetters(DynamicSink[DeadLetter]):
             headers=letter.headers + _headers(reason=letter.reason, **where),
         )
 
-    def _without_bytes(self, record: Record) -> Record:
+    def _shrink(self, record: Record) -> Record:
         omitted = [name for name, _ in record.headers if name == "backscroll-omitted"]
         if omitted and record.key is None:
             raise _too_large(record, self._topic)

@@ -48,6 +48,14 @@ _config = click.option(
 _brokers = _setting(
     "--brokers", "kafka_brokers", help="host:port of Kafka brokers.  [default: 127.0.0.1:9092]"
 )
+_summary_topic = _setting("--summaries", "kafka_summaries", help="Topic of summaries.  [default: summaries]")
+_topics = _options(
+    _setting("--topics", "kafka_topics", help="Topics to read.  [default: messages]"),
+    _summary_topic,
+    _setting(
+        "--dead-letters", "kafka_dead_letters", help="Topic of rejected input.  [default: dead-letters]"
+    ),
+)
 _workers = click.option(
     "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Local processes."
 )
@@ -148,9 +156,7 @@ def replay(**options: Any) -> None:
 
 @main.command()
 @_brokers
-@_setting("--topics", "kafka_topics", help="Topics to read.  [default: messages]")
-@_setting("--summaries", "kafka_summaries", help="Topic of summaries.  [default: summaries]")
-@_setting("--dead-letters", "kafka_dead_letters", help="Topic of rejected input.  [default: dead-letters]")
+@_topics
 @_setting("--start", "kafka_start", help="earliest, latest or a time, where never read.  [default: earliest]")
 @_setting("--store", "store", help="LanceDB history: a directory or s3://bucket/prefix.")
 @_setting("--recovery", "recovery", type=_FILE, help="State of the dataflow.  [default: in a local --store]")
@@ -209,9 +215,7 @@ def topics() -> None:
 
 @topics.command()
 @_brokers
-@_setting("--topics", "kafka_topics", help="Topics to read.  [default: messages]")
-@_setting("--summaries", "kafka_summaries", help="Topic of summaries.  [default: summaries]")
-@_setting("--dead-letters", "kafka_dead_letters", help="Topic of rejected input.  [default: dead-letters]")
+@_topics
 @_setting("--debug", "kafka_debug", help="Topic of gaps and memory.  [default: none]")
 @click.option("--partitions", type=click.IntRange(1), default=8, show_default=True, help="Of each.")
 @click.option("--replication", type=click.IntRange(1), default=1, show_default=True, help="Copies of each.")
@@ -239,7 +243,7 @@ def create(
 
 @main.command()
 @_brokers
-@_setting("--summaries", "kafka_summaries", help="Topic of summaries.  [default: summaries]")
+@_summary_topic
 @_setting("--namespace", "namespace", help="Namespace of a --channel that names none.  [default: default]")
 @click.option(
     "--from",

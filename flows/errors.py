@@ -36,8 +36,6 @@ def user_error(err: BaseException) -> str | None:
             return seen.message
         if isinstance(seen, mendable):
             return str(seen)
-        if type(seen).__name__ == "PeerError":  # its module imports Bytewax
-            return str(seen)
         if type(seen).__module__ == "bytewax.recovery":
             return f"recovery directory: {seen}: restore it as a whole, or begin with an empty one"
         seen = seen.__cause__ or seen.__context__

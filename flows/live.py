@@ -18,6 +18,7 @@ from bytewax.run import cli_main
 from connectors.kafka_sink import KafkaDeadLetters, KafkaDebug, KafkaSink
 from connectors.kafka_source import Feed, KafkaSource
 from connectors.lancedb_store import LanceStore
+from flows.cluster import ClusterError
 from flows.kafka_settings import kafka_connection
 from flows.maintenance import maintained
 from flows.settings import Settings, SettingsError
@@ -25,11 +26,7 @@ from flows.summarize import summarize_flow
 from operators.engine import Engine
 from operators.metrics import LOST
 
-__all__ = ["PeerError", "await_recovery", "live_flow", "prepare_recovery", "recovery_directory", "run_live"]
-
-
-class PeerError(RuntimeError):
-    """Another process of the cluster has ended."""
+__all__ = ["await_recovery", "live_flow", "prepare_recovery", "recovery_directory", "run_live"]
 
 
 def run_live(engine: Engine, settings: Settings, place: Mapping[str, Any]) -> None:
@@ -52,7 +49,7 @@ def run_live(engine: Engine, settings: Settings, place: Mapping[str, Any]) -> No
         except BaseException as err:
             if type(err).__name__ != "PanicException" or place["addresses"] is None:
                 raise
-            raise PeerError("another process of the cluster ended: start all of them again") from err
+            raise ClusterError("another process of the cluster ended: start all of them again") from err
 
 
 def live_flow(engine: Engine, settings: Settings) -> Dataflow:

@@ -35,16 +35,16 @@ class _Cluster:
 
 
 class _NoOutlet:
-    """Nothing comes this way: results go to topics."""
+    """Nothing may come this way: the results of a live job go to its topics."""
 
     def summaries(self, bodies: Sequence[bytes]) -> None:
-        raise NotImplementedError
+        raise AssertionError(f"a live job has no outlet for {len(bodies)} results")
 
     def dead_letters(self, letters: Sequence[bytes]) -> None:
-        raise NotImplementedError
+        raise AssertionError(f"a live job has no outlet for {len(letters)} results")
 
     def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
-        raise NotImplementedError
+        raise AssertionError(f"a live job has no outlet for {len(windows)} results")
 
 
 def run_service(settings: Settings, *, workers: int, process_id: int | None, addresses: str | None) -> int:
