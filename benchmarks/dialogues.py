@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.gaps import BenchmarkError
 from connectors.formats import read_file
 from operators.admission import Admission, AdmissionState, Event
 from operators.changes import Change, Changes
@@ -13,10 +15,10 @@ from operators.chunks import Chunker
 from operators.dense import Embedder
 from operators.histories import Histories
 from operators.history import RecordedWindow, StoredChannel, StoredSummary
-from operators.messages import ChannelKey, MessageError, Turn, parse_message
+from operators.messages import DEFAULT_NAMESPACE, ChannelKey, Message, MessageError, Turn, parse_message
 from operators.windows import Cutting, Window, WindowCutter
 
-__all__ = ["Dialogue", "record_dialogue"]
+__all__ = ["Dialogue", "read_channels", "record_channel", "record_dialogue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,52 @@ class _Unstored:
         pass
 
 
-def record_dialogue(path: Path, embedder: Embedder | None, chunker: Chunker | None = None) -> Dialogue:
-    """Read a file of one channel in any known format and record it.
+def read_channels(
+    path: Path, format: str = "auto", *, namespace: str = DEFAULT_NAMESPACE
+) -> tuple[dict[ChannelKey, list[Message]], int]:
+    """The messages of a file in any known format by channel, and how many entries are none.
 
     Raises:
         FormatError: the file cannot be read.
     """
+    channels, refused = dict[ChannelKey, list[Message]](), 0
+    for received in read_file(path, format):
+        try:
+            if isinstance(received.value, MessageError):
+                raise received.value
+            message = parse_message(received.value, namespace=namespace)
+        except MessageError:
+            refused += 1
+        else:
+            channels.setdefault(message.key, []).append(message)
+    return channels, refused
+
+
+def record_dialogue(path: Path, embedder: Embedder | None, chunker: Chunker | None = None) -> Dialogue:
+    """Read a file of one channel in any known format and record it.
+
+    Raises:
+        BenchmarkError: the file holds no message.
+        FormatError: the file cannot be read.
+    """
+    channels, _ = read_channels(path)
+    if not channels:
+        raise BenchmarkError(f"{path} holds no message")
+    return record_channel(next(iter(channels.values())), embedder, chunker)
+
+
+def record_channel(
+    messages: Sequence[Message], embedder: Embedder | None, chunker: Chunker | None = None
+) -> Dialogue:
+    """Record the messages of one channel, at least one; what cannot be admitted is left out."""
+    key = messages[0].key
     histories = Histories(_Unstored(), embedder, chunker or Chunker())
-    events, key = _admitted(path, histories)
     history, cutting = histories[key], Cutting(WindowCutter(), key)
+    admission = Admission(AdmissionState.over(history))
+    events = list[Event]()
+    for message in messages:
+        with suppress(MessageError):
+            events += admission.admit(message, history)
     for event in events:
         if isinstance(event, Turn):
             cutting, closed = cutting.push(event, history)
@@ -84,14 +123,3 @@ def record_dialogue(path: Path, embedder: Embedder | None, chunker: Chunker | No
     windows = [Window(ref, tuple(histories.window_turns(ref))).live for ref in history.windows]
     still_open = cutting.provisional(history)
     return Dialogue(key, histories, (*windows, *([still_open.live] if still_open else [])))
-
-
-def _admitted(path: Path, histories: Histories) -> tuple[Sequence[Event], ChannelKey]:
-    values = [received.value for received in read_file(path)]
-    messages = [parse_message(value) for value in values if not isinstance(value, MessageError)]
-    key = messages[0].key
-    history = histories[key]
-    admission = Admission(AdmissionState.over(history))
-    return [
-        event for message in messages if message.key == key for event in admission.admit(message, history)
-    ], key

@@ -341,6 +341,47 @@ def bench_memory(folder: Path, strategies: tuple[str, ...], config: Path | None,
         raise click.UsageError(message) from err
 
 
+@bench.command("build")
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.option("--out", type=_FILE, required=True, help="Folder of the benchmark; made, or gone on with.")
+@click.option(
+    "--llm",
+    "annotators",
+    multiple=True,
+    required=True,
+    help="An annotator: URL, URL#MODEL or cassette:FILE; up to three, of different families.",
+)
+@click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True)
+@click.option(
+    "--min-history",
+    type=click.IntRange(1),
+    default=7000,
+    show_default=True,
+    help="Tokens before a window for it to be annotated.",
+)
+@click.option("--windows", type=click.IntRange(1), help="Most of a dialogue, evenly spread.  [default: all]")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be asked.")
+@_setting("--namespace", "namespace", help="Namespace of messages that name none.  [default: default]")
+@_setting("--concurrency", "llm_concurrency", type=int, help="Calls at once to each.  [default: 32]")
+@_config
+def bench_build(
+    files: tuple[Path, ...],
+    annotators: tuple[str, ...],
+    config: Path | None,
+    namespace: str | None,
+    llm_concurrency: int | None,
+    **options: Any,
+) -> None:
+    """Annotate chat FILES as a benchmark: gaps and evidence that most of the language models agree on.
+
+    Interrupted, it goes on where it was: run it again.
+    """
+    from flows.build import run_build
+
+    settings = _settings({"namespace": namespace, "llm_concurrency": llm_concurrency}, config)
+    sys.exit(run_build(files, settings, annotators, **options))
+
+
 def _run(kind: Any, options: dict[str, Any]) -> None:
     from flows.replay import run_files
     from flows.settings import Settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from operators.stages import (
     SummaryStage,
 )
 
-__all__ = ["make_stages"]
+__all__ = ["make_stages", "model_name", "open_llm"]
 
 _LOG = logging.getLogger("backscroll")
 
@@ -79,48 +80,81 @@ def make_stages(
     )
 
 
-def _choose(settings: Settings) -> _Chosen:
-    source = settings.llm or ""
+def open_llm(
+    settings: Settings, source: str, *, flags: str, meanwhile: str | None = None
+) -> tuple[LLM, list[str]]:
+    """The model or server that a source names, and the models that it offers, if it tells.
+
+    Args:
+        settings: how servers are called.
+        source: URL of a server, vllm:MODEL or cassette:FILE.
+        flags: what names a model on the command line, for the error of a server that does not answer.
+        meanwhile: what is so until it answers, where it may be away at the start.
+
+    Raises:
+        FormatError: a cassette cannot be read.
+        LLMSetupError: it cannot be used, or does not answer and has to.
+    """
     if source.startswith("cassette:"):
         cassette = Cassette(Path(source.removeprefix("cassette:")))
-        return _named(settings, cassette, cassette.models, source)
+        return cassette, cassette.models
     if source.startswith("vllm:"):
         from connectors.vllm_llm import VLLMInProcess
 
         engine = VLLMInProcess(source.removeprefix("vllm:"))
-        return _named(settings, _recording(settings, engine), engine.models, source)
+        return engine, engine.models
     if not source.startswith(("http://", "https://")):
         raise LLMSetupError(f"llm {source!r}: use the URL of a server, vllm:MODEL or cassette:FILE")
     server = OpenAIChat(
         source,
-        api_key=settings.llm_api_key.get_secret_value() if settings.llm_api_key else None,
+        api_key=_api_key(settings, source),
         timeout=settings.llm_timeout,
         deadline=settings.llm_deadline,
         max_retries=settings.llm_retries,
         extra_body=settings.llm_extra_body,
     )
     try:
-        offered = server.models()
+        return server, server.models()
     except LLMUnavailable as err:
-        if not (settings.gap_model and settings.summary_model):
-            raise LLMSetupError(f"{err}: start it, or name --gap-model and --summary-model") from err
-        _LOG.warning("%s: summaries are degraded until it answers", err)
-        offered = []
-    return _named(settings, _recording(settings, server), offered, source)
+        if meanwhile is None:
+            raise LLMSetupError(f"{err}: start it, or name {flags}") from err
+        _LOG.warning("%s: %s until it answers", err, meanwhile)
+        return server, []
 
 
-def _named(settings: Settings, llm: LLM, offered: list[str], source: str) -> _Chosen:
-    """The models by name: those asked for, checked against what is offered, or the only one."""
-    names = []
-    for flag, asked in (("gap-model", settings.gap_model), ("summary-model", settings.summary_model)):
-        if asked is not None and offered and asked not in offered:
-            raise LLMSetupError(f"{source} has no model {asked!r}: it offers {', '.join(sorted(offered))}")
-        if asked is None and len(offered) != 1:
-            known = ", ".join(sorted(offered)) or "nothing that it tells of"
-            raise LLMSetupError(f"{source}: name --{flag}: the server offers {known}")
-        names.append(asked or offered[0])
-    return _Chosen(llm, *names)
+def model_name(source: str, offered: Sequence[str], asked: str | None, *, flag: str) -> str:
+    """The model asked for, checked against what is offered, or the only one.
+
+    Raises:
+        LLMSetupError: it is not offered, or none was asked for and there is no only one.
+    """
+    if asked is not None and offered and asked not in offered:
+        raise LLMSetupError(f"{source} has no model {asked!r}: it offers {', '.join(sorted(offered))}")
+    if asked is None and len(offered) != 1:
+        known = ", ".join(sorted(offered)) or "nothing that it tells of"
+        raise LLMSetupError(f"{source}: name {flag}: the server offers {known}")
+    return asked or offered[0]
 
 
-def _recording(settings: Settings, llm: LLM) -> LLM:
-    return llm if settings.llm_record is None else Recorder(llm, settings.llm_record)
+def _choose(settings: Settings) -> _Chosen:
+    source = settings.llm or ""
+    named = settings.gap_model and settings.summary_model
+    llm, offered = open_llm(
+        settings,
+        source,
+        flags="--gap-model and --summary-model",
+        meanwhile="summaries are degraded" if named else None,
+    )
+    if settings.llm_record is not None and not isinstance(llm, Cassette):
+        llm = Recorder(llm, settings.llm_record)
+    return _Chosen(
+        llm,
+        model_name(source, offered, settings.gap_model, flag="--gap-model"),
+        model_name(source, offered, settings.summary_model, flag="--summary-model"),
+    )
+
+
+def _api_key(settings: Settings, source: str) -> str | None:
+    """The key of a server; where keys are given by server, no other server gets one."""
+    key = settings.llm_api_keys.get(source) if settings.llm_api_keys else settings.llm_api_key
+    return key.get_secret_value() if key else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["count_entries", "report", "show_progress"]
+__all__ = ["count_entries", "follow", "report", "show_progress"]
 
 _PLAIN_SECONDS = 10.0
 
@@ -33,12 +33,23 @@ def count_entries(files: Sequence[tuple[Path, str]]) -> int | None:
 
 @contextmanager
 def show_progress(console: Console, counters: Counter[str], total: int | None) -> Iterator[None]:
-    """Follow the counters: a bar on a terminal, a line every ten seconds elsewhere."""
-    started, done = time.monotonic(), threading.Event()
+    """Follow the counters of a replay."""
+    started = time.monotonic()
 
     def text() -> str:
         rate = counters["messages"] / max(time.monotonic() - started, 1e-9)
         return f"{counters['messages']:,} messages, {counters['windows']:,} windows, {rate:,.0f} messages/s"
+
+    with follow(console, text, lambda: counters["messages"], total):
+        yield
+
+
+@contextmanager
+def follow(
+    console: Console, text: Callable[[], str], completed: Callable[[], int], total: int | None
+) -> Iterator[None]:
+    """Show how far work has come: a bar on a terminal, a line every ten seconds elsewhere."""
+    done = threading.Event()
 
     def plain() -> None:
         while not done.wait(_PLAIN_SECONDS):
@@ -49,7 +60,7 @@ def show_progress(console: Console, counters: Counter[str], total: int | None) -
         with Progress(*columns, console=console, transient=True) as progress:
             task = progress.add_task(text(), total=total)
             while not done.wait(0.2):
-                progress.update(task, completed=counters["messages"], description=text())
+                progress.update(task, completed=completed(), description=text())
 
     follower = threading.Thread(target=bar if console.is_terminal else plain, daemon=True)
     follower.start()

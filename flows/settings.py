@@ -62,6 +62,9 @@ class Settings(KafkaSettings, BaseSettings):
     gap_model: str | None = Field(None, description="model for gaps; the server's only one when not set")
     summary_model: str | None = Field(None, description="model for summaries; as gap_model")
     llm_api_key: SecretStr | None = Field(None, description="of the language model's server")
+    llm_api_keys: dict[str, SecretStr] | None = Field(
+        None, description="by URL, where several servers are used; the others get none"
+    )
     llm_extra_body: dict[str, Any] | None = Field(None, description="fields added to every request")
     llm_concurrency: int = Field(32, ge=1, description="calls at once in one process")
     llm_timeout: float = Field(60, gt=0, description="seconds without a byte before an attempt ends")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Annotated
 
@@ -26,7 +26,7 @@ from operators.gaps import Gap
 from operators.messages import Turn
 from operators.windows import Window
 
-__all__ = ["DetectedGap", "DetectedGaps", "WrittenSummary", "guard_gaps"]
+__all__ = ["DetectedGap", "DetectedGaps", "ModelAnswer", "WrittenSummary", "find_quote", "guard_gaps"]
 
 _GUESSES = 2  # unknown ordinary words that make a query a guess; one is paraphrase
 _PREFIX = 5  # equal first letters that make two words forms of one
@@ -91,11 +91,13 @@ def _stripped(text: str) -> str:
     raise ValueError("the text is empty")
 
 
-class _Answer(BaseModel):
+class ModelAnswer(BaseModel):
+    """What every answer's schema is: closed."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class DetectedGap(_Answer):
+class DetectedGap(ModelAnswer):
     """An utterance that presupposes something: its quote, why, what to look for, and words to find it by."""
 
     utterance_index: int
@@ -105,13 +107,13 @@ class DetectedGap(_Answer):
     keywords: Annotated[list[str], Field(json_schema_extra={"maxItems": 8})]
 
 
-class DetectedGaps(_Answer):
+class DetectedGaps(ModelAnswer):
     """What the utterances of a window presuppose, the most important first."""
 
     gaps: Annotated[list[DetectedGap], Field(json_schema_extra={"maxItems": 8})]
 
 
-class WrittenSummary(_Answer):
+class WrittenSummary(ModelAnswer):
     """The summary of a window, not empty."""
 
     summary: Annotated[str, AfterValidator(_stripped)]
@@ -132,7 +134,7 @@ def guard_gaps(
     kept = dict[int, Gap]()
     dropped = Counter[str]()
     for detected in answer.gaps:
-        found = _find(detected, window.turns)
+        found = find_quote(detected.quote, window.turns, detected.utterance_index)
         query = " ".join(detected.evidence_need_query.split())
         if found is None:
             dropped["unknown_quote"] += 1
@@ -154,18 +156,17 @@ def guard_gaps(
     return tuple(kept[place] for place in sorted(kept)), +dropped
 
 
-def _find(detected: DetectedGap, turns: tuple[Turn, ...]) -> tuple[int, str] | None:
-    """The turn that holds a gap's quote, the named one if it does, and the quote as it stands there."""
-    if sum(map(str.isalnum, detected.quote)) < 2:
+def find_quote(quote: str, turns: Sequence[Turn], named: int) -> tuple[int, str] | None:
+    """The place of the turn that holds a quote, the named one if it does, and the quote as it is there."""
+    if sum(map(str.isalnum, quote)) < 2:
         return None
-    named = detected.utterance_index
     order = [named] if 0 <= named < len(turns) else []
     order += [place for place in range(len(turns)) if place != named]
-    exact = detected.quote.strip()
+    exact = quote.strip()
     for place in order:
         if exact in turns[place].text:
             return place, exact
-    pattern = _loose(detected.quote)
+    pattern = _loose(quote)
     for place in order:
         # Every character is replaced by one character, so that places in the text stay.
         if pattern and (match := pattern.search(turns[place].text.translate(_SAME))):

@@ -1,6 +1,6 @@
 """A real HTTP server that speaks chat completions, and misbehaves when told to.
 
-It is no language model: it answers from the schema's name alone. `behaviours` is a list of what to
+It is no language model: it answers from the schema's name, by a function of the request if it is given one. `behaviours` is a list of what to
 do with the next requests; when it is empty the server answers well.
 """
 
@@ -84,7 +84,8 @@ class _Handler(BaseHTTPRequestHandler):
     def behave(self, behaviour: str, request: dict[str, Any]) -> None:
         state = self.server.state
         stage = request["response_format"]["json_schema"]["name"]
-        good = json.dumps(state.answers[stage])
+        answer = state.answers[stage]
+        good = json.dumps(answer(request) if callable(answer) else answer)
         if behaviour == "answer":
             self.reply(200, state.completion(request, good))
         elif behaviour == "truncated":
