@@ -89,10 +89,11 @@ class _Accountable:
 
 @dataclass(frozen=True, slots=True)
 class Annotator:
-    """A model of the panel by its name."""
+    """A model of the panel by its name, and how its connections are closed, if it has any."""
 
     name: str
     llm: LLM
+    close: Callable[[], Awaitable[None]] | None = None
 
     @classmethod
     def over(cls, llm: LLM, name: str, answers: Path, calls: Calls, *, limit: int) -> Annotator:
@@ -101,7 +102,8 @@ class Annotator:
         Raises:
             FormatError: the file cannot be used.
         """
-        return cls(name, SecondTry(Resumed(Limited(_Accountable(llm, name, calls), limit), answers)))
+        kept = Resumed(Limited(_Accountable(llm, name, calls), limit), answers)
+        return cls(name, SecondTry(kept), getattr(llm, "aclose", None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,12 @@ class Panel:
             WorkStopped: the work is to stop, or an annotator has failed.
         """
         return await together(self._ask(annotator, prompt, schema) for annotator in self.annotators)
+
+    async def close(self) -> None:
+        """Close the connections of all annotators."""
+        for annotator in self.annotators:
+            if annotator.close is not None:
+                await annotator.close()
 
     def named(self, votes: Iterable[object]) -> dict[str, object]:
         """Votes by the name of their annotator."""

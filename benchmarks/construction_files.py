@@ -24,7 +24,7 @@ from benchmarks.gaps import BenchmarkError
 from operators.messages import DEFAULT_NAMESPACE, ChannelKey, Message, Turn, format_time
 from operators.windows import Window
 
-__all__ = ["BenchmarkFolder", "ToAnnotate", "read_dialogues"]
+__all__ = ["BenchmarkFolder", "ToAnnotate", "read_dialogues", "window_row"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class BenchmarkFolder:
         rejected = (_rejected_row(place, one) for place, found in rows for one in found.rejected)
         try:
             _write(self.path / "rejected.jsonl", rejected)
-            _write(self.path / "gaps.jsonl", (_window_row(place, found) for place, found in rows))
+            _write(self.path / "gaps.jsonl", (window_row(place, found) for place, found in rows))
         except OSError as err:
             raise BenchmarkError(f"{self.path} cannot be written: {err.strerror}") from err
 
@@ -144,7 +144,8 @@ def _message(dialogue: str, turn: Turn) -> dict[str, Any]:
     }
 
 
-def _window_row(place: ToAnnotate, found: AnnotatedWindow) -> dict[str, Any]:
+def window_row(place: ToAnnotate, found: AnnotatedWindow) -> dict[str, Any]:
+    """A line of `gaps.jsonl`; a gap's distance is that of its nearest alternative, as a whole."""
     return {
         "dialogue": place.dialogue,
         "window": place.window.ref.index,

@@ -15,8 +15,8 @@ __all__ = ["closing_table", "estimate_table"]
 
 def estimate_table(rows: Sequence[Estimate], *, windows: int, annotators: int, kept: int) -> Table:
     """The calls of a build before it begins; `kept` answers are there from an earlier run."""
-    title = f"{windows:,} windows, {annotators} annotators"
-    caption = f"assuming {ASSUMED_GAPS} gaps a window" + (f"; {kept:,} answers are kept" if kept else "")
+    title = f"windows: {windows:,}, annotators: {annotators}"
+    caption = f"assuming {ASSUMED_GAPS} gaps a window" + (f"; answers kept: {kept:,}" if kept else "")
     table = Table(title=title, caption=caption)
     table.add_column("question")
     for name in ("calls", "tokens read"):
@@ -32,12 +32,12 @@ def estimate_table(rows: Sequence[Estimate], *, windows: int, annotators: int, k
 def closing_table(report: BuildReport, calls: Calls) -> Table:
     """Candidates, where and why they ended, what was accepted, and how far annotators agreed."""
     asked, kept, abstained = (calls.counts[name] for name in ("asked", "kept", "abstained"))
-    caption = f"{asked:,} calls ({calls.usage.total:,} tokens), {kept:,} answers from before"
+    caption = f"calls: {asked:,} ({calls.usage.total:,} tokens), answers from before: {kept:,}"
     if abstained:
-        caption += f", {abstained:,} abstentions"
+        caption += f"; abstentions: {abstained:,}"
     if dropped := sum(report.dropped.values()):
-        caption += f"; {dropped:,} alternatives of evidence or quotes dropped"
-    table = Table(title=f"{report.windows:,} windows", caption=caption)
+        caption += f"; alternatives of evidence and quotes dropped: {dropped:,}"
+    table = Table(title=f"windows: {report.windows:,}", caption=caption)
     table.add_column("stage")
     table.add_column("reason")
     for name in ("candidates", "agreement", "kappa"):
@@ -51,7 +51,7 @@ def closing_table(report: BuildReport, calls: Calls) -> Table:
             if at == stage:
                 table.add_row("", reason.replace("_", " "), f"-{count:,}")
     table.add_section()
-    table.add_row("accepted", f"with {report.evidence:,} alternatives of evidence", f"{report.accepted:,}")
+    table.add_row("accepted", f"alternatives of evidence: {report.evidence:,}", f"{report.accepted:,}")
     return table
 
 

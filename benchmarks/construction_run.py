@@ -142,7 +142,10 @@ def annotate_all(
                 counters["windows"] += 1
                 return found
 
-        return await asyncio.gather(*map(one, places))
+        try:
+            return await asyncio.gather(*map(one, places))
+        finally:
+            await panel.close()
 
     found = asyncio.run(run())
     if panel.calls.failure is not None:

@@ -60,7 +60,7 @@ def run_build(
             [(path, check_file(path, format)) for path in files], namespace=settings.namespace
         )
         if refused:
-            console.print(f"{refused:,} entries of the files are no messages and were left out")
+            console.print(f"left out, as they are no messages: {refused:,} entries of the files")
         models = {} if dry_run else _open_all(settings, annotators)
         folder = BenchmarkFolder(out)
         kept = folder.kept_answers()

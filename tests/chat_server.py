@@ -1,7 +1,8 @@
 """A real HTTP server that speaks chat completions, and misbehaves when told to.
 
-It is no language model: it answers from the schema's name, by a function of the request if it is given one. `behaviours` is a list of what to
-do with the next requests; when it is empty the server answers well.
+It is no language model: it answers by the schema's name, with the same object or by a function of the
+request. `behaviours` is a list of what to do with the next requests; when it is empty the server answers
+well.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class ChatServer:
     models: list[str] | None = field(default_factory=lambda: ["tiny"])
     behaviours: list[str] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
     arrivals: list[float] = field(default_factory=list)
     answers: dict[str, object] = field(
         default_factory=lambda: {"gaps": {"gaps": []}, "summary": {"summary": "they talked about the ship."}}
@@ -71,6 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
         with state.lock:
             state.requests.append(request)
             state.arrivals.append(time.monotonic())
+            state.keys.add(self.headers["Authorization"])
             behaviour = state.behaviours.pop(0) if state.behaviours else "answer"
             state.running += 1
             state.most_running = max(state.most_running, state.running)
