@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from connectors.cassette import Resumed
+from connectors.cassette import Recorder
 from operators.llm import LLM, Answer, BadAnswer, LLMError, LLMRefused, LLMUnavailable, Prompt, Usage
 from operators.resilience import Limited, SecondTry
 
@@ -45,7 +45,7 @@ async def together(calls: Iterable[Awaitable[X]]) -> list[X]:
 class Calls:
     """The account of a piece of work, and what ends it.
 
-    `counts` are `asked` and `kept` answers, and `abstained` votes. `failure` is the first failure of a model.
+    `counts` are calls `asked` and votes `abstained`. `failure` is the first failure of a model.
     """
 
     stopping: Callable[[], bool] = lambda: False
@@ -102,7 +102,7 @@ class Annotator:
         Raises:
             FormatError: the file cannot be used.
         """
-        kept = Resumed(Limited(_Accountable(llm, name, calls), limit), answers)
+        kept = Recorder(Limited(_Accountable(llm, name, calls), limit), answers, resume=True)
         return cls(name, SecondTry(kept), getattr(llm, "aclose", None))
 
 
@@ -148,5 +148,4 @@ class Panel:
             return None
         except LLMError as err:
             raise WorkStopped(str(err)) from err
-        self.calls.counts["kept"] += answer.kept
         return answer.value

@@ -15,7 +15,7 @@ from pydantic import Field
 from operators.guards import ModelAnswer
 from operators.llm import Prompt
 from operators.messages import Turn
-from operators.prompting import fenced, load_prompt, message_line
+from operators.prompting import chat_line, fenced, indented, load_prompt
 from operators.windows import Window
 
 __all__ = [
@@ -138,7 +138,7 @@ def validation_prompt(
     lines = [
         line
         for number, (turns, resolution) in enumerate(candidates)
-        for line in (f"candidate {number}", *_lines(turns), f"said to state: {_one_line(resolution)}")
+        for line in (f"candidate {number}", *_lines(turns), f"said to state: {indented(resolution)}")
     ]
     return _prompt(
         "validation",
@@ -174,20 +174,16 @@ def _prompt(
 
 
 def _lines(turns: Sequence[Turn]) -> list[str]:
-    return [message_line(turn, turn.text) for turn in turns]
+    return [chat_line(turn.ts, turn.author.name, turn.text) for turn in turns]
 
 
 def _numbered(turns: Sequence[Turn]) -> list[str]:
-    return [message_line(turn, turn.text, f"[{number}] ") for number, turn in enumerate(turns)]
+    return [f"[{number}] {line}" for number, line in enumerate(_lines(turns))]
 
 
 def _gap(target: Target) -> list[str]:
     return [
         *_lines([target.turn]),
-        f"the part that cannot stand alone: {_one_line(target.quote)}",
-        f"the missing piece ({target.type}): {_one_line(target.reason)}",
+        f"the part that cannot stand alone: {indented(target.quote)}",
+        f"the missing piece ({target.type}): {indented(target.reason)}",
     ]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -29,9 +29,9 @@ def estimate_table(rows: Sequence[Estimate], *, windows: int, annotators: int, k
     return table
 
 
-def closing_table(report: BuildReport, calls: Calls) -> Table:
+def closing_table(report: BuildReport, calls: Calls, *, kept: int) -> Table:
     """Candidates, where and why they ended, what was accepted, and how far annotators agreed."""
-    asked, kept, abstained = (calls.counts[name] for name in ("asked", "kept", "abstained"))
+    asked, abstained = calls.counts["asked"], calls.counts["abstained"]
     caption = f"calls: {asked:,} ({calls.usage.total:,} tokens), answers from before: {kept:,}"
     if abstained:
         caption += f"; abstentions: {abstained:,}"

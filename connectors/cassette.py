@@ -1,15 +1,10 @@
 """Recorded answers: a JSON Lines file, one answer a line, found by the digest of the question.
 
-    Cassette  gives what was recorded, and nothing else
-    Recorder  asks a model, and records
-    Resumed   gives what was recorded, and asks and records what was not
-
 A cassette holds what a model said about somebody's chat; treat it like the chat itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +14,7 @@ from pydantic import BaseModel
 from connectors.files import FormatError, file_name, open_file
 from operators.llm import LLM, Answer, BadAnswer, LLMRefused, Prompt, Usage, parse_answer
 
-__all__ = ["Cassette", "Recorder", "Resumed"]
+__all__ = ["Cassette", "Recorder"]
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -27,12 +22,17 @@ T = TypeVar("T", bound=BaseModel)
 class Cassette:
     """A language model that gives the recorded answers and knows no others.
 
+    Args:
+        path: the file.
+        torn: leave out a broken last line without its line break, which a crash has left.
+
     Raises:
         FormatError: the file cannot be read, or a line of it is not a recorded answer.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, torn: bool = False) -> None:
         self._path = path
+        self.whole = 0
         self._answers: dict[str, tuple[str, bool, Usage]] = {}
         self.models: list[str] = []
         with open_file(path) as file:
@@ -43,14 +43,14 @@ class Cassette:
                     self._answers[row["digest"]] = str(row["raw"]), bool(row["finished"]), usage
                     if row["model"] not in self.models:
                         self.models.append(row["model"])
+                    self.whole += len(line)
                 except (ValueError, KeyError, TypeError) as err:
+                    if torn and not line.endswith(b"\n"):
+                        break
                     raise FormatError(f"{file_name(path)}:{number}: not a recorded answer") from err
 
-    def __len__(self) -> int:
-        return len(self._answers)
-
     def holds(self, prompt: Prompt, schema: type[BaseModel]) -> bool:
-        """Whether an answer to this very question was recorded."""
+        """Whether this very question was answered."""
         return prompt.digest(schema) in self._answers
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
@@ -65,20 +65,28 @@ class Cassette:
 class Recorder:
     """A layer over a model that appends every answer to a cassette, unusable ones too.
 
+    Args:
+        inner: the model.
+        path: the cassette; made if it is not there.
+        resume: give the answers that the cassette already holds instead of asking again.
+
     Raises:
-        FormatError: the file cannot be written.
+        FormatError: the file cannot be written or, to resume, not be read.
     """
 
-    def __init__(self, inner: LLM, path: Path) -> None:
+    def __init__(self, inner: LLM, path: Path, *, resume: bool = False) -> None:
         self._inner = inner
         self._path = path
         try:
             path.touch(mode=0o600)
+            self._kept = self._resumed() if resume else None
         except OSError as err:
             raise FormatError(f"{file_name(path)}: cannot be written: {err.strerror}") from err
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
         """Ask, and record."""
+        if self._kept is not None and self._kept.holds(prompt, schema):
+            return await self._kept.ask(prompt, schema)
         try:
             answer = await self._inner.ask(prompt, schema)
         except BadAnswer as err:
@@ -103,37 +111,13 @@ class Recorder:
         with self._path.open("ab") as file:  # one write a line: several processes may record at once
             file.write(orjson.dumps(row) + b"\n")
 
-
-class Resumed:
-    """A layer over a model for work that may be interrupted: no answered question is asked again.
-
-    Unusable answers were answers too, so that what is resumed takes the course it would have taken.
-
-    Args:
-        inner: the model.
-        path: the cassette; made if it is not there. Models of one piece of work may share it.
-
-    Raises:
-        FormatError: the file cannot be read or written, or a line of it is not a recorded answer.
-    """
-
-    def __init__(self, inner: LLM, path: Path) -> None:
-        self._recorder = Recorder(inner, path)
-        _drop_torn_line(path)
-        self._recorded = Cassette(path)
-
-    async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """The recorded answer, at no cost, or a new one, recorded before it is handed on."""
-        if self._recorded.holds(prompt, schema):
-            return replace(await self._recorded.ask(prompt, schema), usage=Usage(), kept=True)
-        return await self._recorder.ask(prompt, schema)
-
-
-def _drop_torn_line(path: Path) -> None:
-    """Cut off what a full disk or a power failure left of a last line."""
-    try:
-        with path.open("r+b") as file:
-            lines = file.read()
-            file.truncate(lines.rfind(b"\n") + 1)
-    except OSError as err:
-        raise FormatError(f"{file_name(path)}: cannot be written: {err.strerror}") from err
+    def _resumed(self) -> Cassette:
+        """The answers so far, in a file that ends with a whole line."""
+        kept = Cassette(self._path, torn=True)
+        with self._path.open("r+b") as file:
+            file.truncate(kept.whole)
+            if kept.whole:
+                file.seek(kept.whole - 1)
+                if file.read(1) != b"\n":
+                    file.write(b"\n")
+        return kept

@@ -89,6 +89,7 @@ def _annotate(
     stop: Stop,
 ) -> BuildReport | None:
     """Annotate, write and report; None when the user has stopped it."""
+    kept = folder.kept_answers()
     counters, calls, limit = Counter[str](), Calls(stop.is_set), settings.llm_concurrency
     panel = Panel(
         [
@@ -99,8 +100,7 @@ def _annotate(
     )
 
     def text() -> str:
-        asked, kept = calls.counts["asked"], calls.counts["kept"]
-        return f"{counters['windows']:,} of {len(places):,} windows, {asked:,} calls, {kept:,} kept answers"
+        return f"{counters['windows']:,} of {len(places):,} windows, {calls.counts['asked']:,} calls"
 
     with follow(console, text, lambda: counters["windows"], len(places)):
         found = annotate_all(panel, places, counters, at_once=limit)
@@ -108,7 +108,7 @@ def _annotate(
         return None
     folder.write(list(zip(places, found, strict=True)))
     report = BuildReport.of(found)
-    console.print(closing_table(report, calls))
+    console.print(closing_table(report, calls, kept=kept))
     return report
 
 

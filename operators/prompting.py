@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
@@ -18,7 +19,7 @@ from operators.memory import MemoryTurn
 from operators.messages import Turn
 from operators.windows import Window
 
-__all__ = ["PromptFile", "fenced", "gaps_prompt", "load_prompt", "message_line", "summary_prompt"]
+__all__ = ["PromptFile", "chat_line", "fenced", "gaps_prompt", "indented", "load_prompt", "summary_prompt"]
 
 _GAP_TOKENS = 1500  # eight gaps with all their fields
 _INDENT = "    "
@@ -49,7 +50,7 @@ def load_prompt(name: str) -> PromptFile:
 def gaps_prompt(window: Window, *, model: str, max_gaps: int) -> Prompt:
     """Ask for the gaps of a window, from the window alone."""
     prompt = load_prompt("gaps")
-    lines = [message_line(turn, turn.text, f"[{index}] ") for index, turn in enumerate(window.turns)]
+    lines = [f"[{index}] {_line(turn, turn.text)}" for index, turn in enumerate(window.turns)]
     fence, user = fenced({"window": lines})
     return Prompt(
         stage="gaps",
@@ -82,8 +83,8 @@ def summary_prompt(
         unsupported: spans of an earlier answer that nothing supported; the model is told.
     """
     prompt = load_prompt("summary" if memory else "summary_without_memory")
-    parts = {"memory": [message_line(entry.turn, entry.text) for entry in memory]} if memory else {}
-    parts["window"] = [message_line(turn, turn.text) for turn in window.turns]
+    parts = {"memory": [_line(entry.turn, entry.text) for entry in memory]} if memory else {}
+    parts["window"] = [_line(turn, turn.text) for turn in window.turns]
     fence, user = fenced(parts)
     language = language_name([turn.text for turn in window.turns])
     system = prompt.fill(language=language, max_words=int(max_tokens * 0.6), fence=fence)
@@ -103,15 +104,23 @@ def summary_prompt(
     )
 
 
-def message_line(turn: Turn, text: str, index: str = "") -> str:
-    """A message as a prompt shows it: an index, its time, author and text, further lines indented."""
-    body = text.strip().replace("\r", "\n").replace("\n", f"\n{_INDENT}")
-    return f"{index}{turn.ts:%Y-%m-%d %H:%M} {turn.author.name}: {body}"
+def chat_line(ts: datetime, author: str, text: str) -> str:
+    """A message as prompts show it."""
+    return f"{ts:%Y-%m-%d %H:%M} {author}: {indented(text)}"
+
+
+def indented(text: str) -> str:
+    """Text whose further lines cannot pose as lines of the prompt."""
+    return text.strip().replace("\r", "\n").replace("\n", f"\n{_INDENT}")
 
 
 def fenced(parts: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """The fence and the user message: every part, a list of lines by its name, between two lines of fence."""
+    """The fence and the user message: every part between two lines with the fence and its name."""
     bodies = {name: "\n".join(lines) for name, lines in parts.items()}
     fence = f"<<{blake2b(''.join(bodies.values()).encode(), digest_size=6).hexdigest()}>>"
     blocks = [f"{fence} {name} begins\n{body}\n{fence} {name} ends" for name, body in bodies.items()]
     return fence, "\n\n".join(blocks)
+
+
+def _line(turn: Turn, text: str) -> str:
+    return chat_line(turn.ts, turn.author.name, text)

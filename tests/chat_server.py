@@ -1,8 +1,8 @@
 """A real HTTP server that speaks chat completions, and misbehaves when told to.
 
-It is no language model: it answers by the schema's name, with the same object or by a function of the
-request. `behaviours` is a list of what to do with the next requests; when it is empty the server answers
-well.
+It is no language model: it answers from the schema's name alone, with a fixed answer or with what a
+function makes of the request. `behaviours` is a list of what to do with the next requests; when it is
+empty the server answers well.
 """
 
 from __future__ import annotations

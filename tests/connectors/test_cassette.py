@@ -79,3 +79,28 @@ def test_a_damaged_cassette_names_the_line(tmp_path: Path) -> None:
         Cassette(path)
     with pytest.raises(FormatError, match="cannot be read"):
         Cassette(tmp_path / "missing.jsonl")
+
+
+def test_what_is_resumed_asks_no_answered_question_again_usable_or_not(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "cassette.jsonl"
+    server.behaviours = ["truncated"]
+    chat = OpenAIChat(server.url)
+    with pytest.raises(BadAnswer):
+        ask(Recorder(chat, path), chat)
+    with pytest.raises(BadAnswer) as again:
+        ask(Recorder(OpenAIChat(server.url), path, resume=True))
+    assert (again.value.kind, len(server.requests)) == ("truncated", 1)
+
+
+@pytest.mark.parametrize("torn", [b'{"digest": "a', b'{"digest": "a", "model": "b"}'])
+def test_a_line_that_a_crash_has_torn_is_cut_off_and_asked_again(
+    server: ChatServer, tmp_path: Path, torn: bytes
+) -> None:
+    path = tmp_path / "cassette.jsonl"
+    path.write_bytes(torn)
+    chat = OpenAIChat(server.url)
+    answer = ask(Recorder(chat, path, resume=True), chat)
+    assert ask(Cassette(path)).value == answer.value
+    assert len(path.read_bytes().splitlines()) == 1
