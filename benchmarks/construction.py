@@ -255,7 +255,8 @@ async def _resolved(panel: Panel, window: Window, target: Target, kept: Sequence
         votes = panel.named(failed)
         found.reject("validation", reasons[-1], target, evidence=turns, votes=votes)
     if accepted:
-        found.gaps.append(AnnotatedGap(target, tuple(turns for turns, _ in accepted), accepted[0][1]))
+        nearest = accepted[-1][1]  # of a state that changes, the last word on it
+        found.gaps.append(AnnotatedGap(target, tuple(turns for turns, _ in accepted), nearest))
     else:
         found.reject("validation", Counter(reasons).most_common(1)[0][0], target)
     return found

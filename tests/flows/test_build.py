@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -270,6 +272,27 @@ def test_an_annotator_that_answers_badly_twice_abstains(
     servers[0].behaviours = []
     assert build(chat, out, *(server.url for server in servers)).exit_code == 0
     assert (files(out), len(servers[0].requests)) == (before, asked)
+
+
+def test_an_interrupt_ends_the_build_in_good_order_and_it_goes_on(
+    servers: list[ChatServer], chat: Path, tmp_path: Path
+) -> None:
+    def interrupt(request: dict[str, Any]) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return utterances(request)
+
+    out, urls = tmp_path / "out", [server.url for server in servers]
+    servers[0].answers["utterances"] = interrupt
+    done = build(chat, out, *urls, env={"BACKSCROLL_LLM_CONCURRENCY": "1"})
+    assert (done.exit_code, "stopped before the end: run it again to go on" in done.output) == (130, True)
+    assert not (out / "gaps.jsonl").exists()
+    servers[0].answers["utterances"] = utterances
+    assert build(chat, out, *urls).exit_code == 0
+    assert max(bodies(servers).values()) == 1
+    whole = files(out)
+    gone = [f"http://127.0.0.1:9#{name}" for name in ("lime", "oak", "fir")]
+    assert build(chat, out, *gone).exit_code == 0  # every answer is there: no server is needed
+    assert files(out) == whole
 
 
 def test_a_dry_run_asks_and_writes_nothing(chat: Path, tmp_path: Path) -> None:
