@@ -9,7 +9,7 @@ with the utterances that lean most on the history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operators.additive import AdditiveModel
-from operators.gaps import Gap
 from operators.lexical import Lexical, TurnTerms, idf, mentions
 from operators.memory import MemoryRequest
 from operators.turn_index import COLUMNS, TurnRows, stems
@@ -75,22 +74,24 @@ _MOST_PAUSES = 6
 _AGE_SCALE, _DECAY_TOKENS = 64, 800
 _WEAK_QUERIES = 6
 _FLOOR = -8.0
-_DENSE_CHARACTERS = 140
 _BEST = 3
+_SAID, _UNSAID = 0.5, 0.25  # what a word counts that another query or the window says, or nobody
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """`rows` `[turns, FEATURES]` and `relevance` `[queries, turns]`, a log-odds.
 
-    `wanted` weighs the words of gaps and window by their idf, 1 on average.
+    `wanted(seq, word)` is what a word, as a stem, says in that turn: its idf, in full where the query
+    that the turn answers best has it, by half where another query or the window has it, else by a
+    quarter.
 
     Query `i` is gap `i`; where there are no gaps it is a weak query and stands for none.
     """
 
     rows: Floats
     relevance: Floats
-    wanted: Mapping[str, float]
+    wanted: Callable[[int, str], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def evidence_features(request: MemoryRequest, relevance: AdditiveModel) -> Evide
     best, every = fused.argmax(axis=0), np.arange(rows.turns)
     speakers = np.array([rows.authors.get(turn.author.name, -1) for turn in window])
     spoken_of = mentions(rows, [window[place].author.name for place in places])
-    age = _age(rows)
+    age, rarity = _age(rows), idf(rows.frequency(), rows.turns)
     salient = by_window + np.log(worth + 0.05)[:, None]
 
     found: dict[str, Floats] = {
@@ -181,7 +182,7 @@ def evidence_features(request: MemoryRequest, relevance: AdditiveModel) -> Evide
         "age_decay": np.exp(-age / _DECAY_TOKENS),
         "age_turns": np.log2(np.arange(rows.turns, 0, -1)),
         "author_present": np.isin(rows["author"], speakers).astype(np.float64),
-        "new_terms": _new_terms(rows, terms[asked:]),
+        "new_terms": _new_terms(rows, rarity, terms[asked:]),
         **_in_time(rows, window[0].ts.timestamp()),
         "gap_relevance": by_gap.max(axis=0),
         "utterance_relevance": by_utterance.max(axis=0),
@@ -199,7 +200,7 @@ def evidence_features(request: MemoryRequest, relevance: AdditiveModel) -> Evide
             found[f"{whose}_{name}"] = getattr(match, name)[chosen].max(axis=0)
     absent = np.zeros(rows.turns)
     table = np.column_stack([found.get(name, absent) for name in FEATURES])
-    return Evidence(np.round(table, 3), by_gap, _wanted(rows, terms))
+    return Evidence(np.round(table, 3), by_gap, _wanted(rows, rarity, terms, by_gap))
 
 
 def standard(scores: Floats) -> Floats:
@@ -234,17 +235,12 @@ def _cosines(request: MemoryRequest, queries: Sequence[_Query]) -> Floats | None
         return None
     window = request.history.window_vectors(request.turns, request.embedder)
     asked = (
-        request.embedder.embed_queries([_dense_text(gap) for gap in request.gaps])
+        request.embedder.embed_queries([gap.text for gap in request.gaps])
         if request.gaps
         else window[[query.place for query in queries]]
     )
     cosines: Floats = np.concatenate([asked, window]) @ request.history.all_turn_vectors.T
     return cosines
-
-
-def _dense_text(gap: Gap) -> str:
-    """What is embedded for a gap: short, as embedding is dear; its utterance has a vector already."""
-    return " ".join((gap.query[:_DENSE_CHARACTERS], *gap.keywords))
 
 
 def named_authors(texts: Sequence[Sequence[str]], rows: TurnRows) -> NDArray[np.float64]:
@@ -256,14 +252,19 @@ def named_authors(texts: Sequence[Sequence[str]], rows: TurnRows) -> NDArray[np.
     return named[:, rows["author"].astype(np.intp)]
 
 
-def _wanted(rows: TurnRows, texts: Iterable[Iterable[str]]) -> Mapping[str, float]:
-    terms = list(dict.fromkeys(term for text in texts for term in text))
-    if not terms:
-        return {}
-    numbers, frequency = [rows.number(term) for term in terms], rows.frequency()
-    counts = np.array([0 if number is None else frequency[number] for number in numbers], np.int64)
-    weights = idf(counts, rows.turns)
-    return dict(zip(terms, (weights / weights.mean()).tolist(), strict=True))
+def _wanted(
+    rows: TurnRows, rarity: Floats, texts: Sequence[Iterable[str]], relevance: Floats
+) -> Callable[[int, str], float]:
+    best, words = relevance.argmax(axis=0), [frozenset(text) for text in texts]
+    said = frozenset().union(*words)
+    unseen = float(idf(np.zeros(1, np.int64), rows.turns)[0])
+
+    def wanted(seq: int, word: str) -> float:
+        number = rows.number(word)
+        weight = unseen if number is None else float(rarity[number])
+        return weight * (1.0 if word in words[best[seq]] else _SAID if word in said else _UNSAID)
+
+    return wanted
 
 
 def _of_turn(rows: TurnRows) -> Mapping[str, NDArray[np.float64]]:
@@ -292,14 +293,13 @@ def _age(rows: TurnRows) -> NDArray[np.float64]:
     return age
 
 
-def _new_terms(rows: TurnRows, window: Iterable[Iterable[str]]) -> NDArray[np.float64]:
+def _new_terms(rows: TurnRows, rarity: Floats, window: Iterable[Iterable[str]]) -> NDArray[np.float64]:
     """The share of a turn's words, by idf, that the window does not say."""
-    weight = idf(rows.frequency(), rows.turns)
     unsaid = np.ones(rows.terms)
     numbers = (rows.number(term) for said in window for term in said)
     unsaid[[number for number in numbers if number is not None]] = 0
-    mass = np.bincount(rows.row, weight[rows.term], minlength=rows.turns)
-    new = np.bincount(rows.row, (weight * unsaid)[rows.term], minlength=rows.turns)
+    mass = np.bincount(rows.row, rarity[rows.term], minlength=rows.turns)
+    new = np.bincount(rows.row, (rarity * unsaid)[rows.term], minlength=rows.turns)
     share: NDArray[np.float64] = new / (mass + 1e-6)
     return share
 

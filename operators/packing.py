@@ -8,8 +8,9 @@ is looked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,6 @@ __all__ = ["LONG", "Packed", "best_span", "pack"]
 LONG = 96
 """Tokens above which a turn enters as a run of sentences of at most as many."""
 _LEAST = 4  # no turn has fewer tokens
-_UNASKED = 0.25  # what a word counts that is not looked for, relative to one that is
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def pack(
     probability: NDArray[np.float64],
     tokens: NDArray[np.float64],
     turn: Callable[[int], Turn],
-    wanted: Mapping[str, float],
+    wanted: Callable[[int, str], float],
     *,
     budget: int,
     candidates: int = 256,
@@ -51,7 +51,7 @@ def pack(
         probability: that a turn is evidence, `[turns]`.
         tokens: of every turn, `[turns]`.
         turn: a turn by its `seq`, the index of the arrays.
-        wanted: the weight of every word that is looked for, for choosing sentences.
+        wanted: how much a word, as a stem, is looked for in a turn, for choosing sentences.
         budget: most tokens.
         candidates: how many turns are looked at.
     """
@@ -63,7 +63,11 @@ def pack(
         candidate = turn(seq)
         if not candidate.text.strip() or (candidate.tokens > LONG and left < LONG // 2):
             continue
-        span, cost = (None, candidate.tokens) if candidate.tokens <= LONG else best_span(candidate, wanted)
+        span, cost = (
+            (None, candidate.tokens)
+            if candidate.tokens <= LONG
+            else best_span(candidate, partial(wanted, seq))
+        )
         if cost <= left:
             taken.append(Packed(seq, span, cost))
             left -= cost
@@ -71,9 +75,9 @@ def pack(
 
 
 def best_span(
-    turn: Turn, wanted: Mapping[str, float], limit: int = LONG
+    turn: Turn, wanted: Callable[[str], float], limit: int = LONG
 ) -> tuple[tuple[int, int] | None, int]:
-    """The run of sentences of a turn that shares most with `wanted`, in at most `limit` tokens.
+    """The run of sentences of a turn whose distinct words are most `wanted`, in at most `limit` tokens.
 
     Returns its characters, None for the whole turn, and its cost. One sentence that is longer than
     the limit is a run.
@@ -103,9 +107,5 @@ def _runs(costs: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def _value(text: str, wanted: Mapping[str, float]) -> float:
-    return sum(wanted.get(stem, _UNASKED) for stem in _distinct(stems(text)))
-
-
-def _distinct(items: Iterable[str]) -> Iterable[str]:
-    return dict.fromkeys(items)
+def _value(text: str, wanted: Callable[[str], float]) -> float:
+    return sum(map(wanted, dict.fromkeys(stems(text))))

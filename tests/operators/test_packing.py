@@ -8,7 +8,7 @@ from operators.packing import LONG, best_span, pack
 
 def packed(turns: list, probability: list[float], budget: int) -> list[int]:  # type: ignore[type-arg]
     tokens = np.array([item.tokens for item in turns], np.float64)
-    taken = pack(np.array(probability), tokens, turns.__getitem__, {}, budget=budget)
+    taken = pack(np.array(probability), tokens, turns.__getitem__, lambda _seq, _word: 1.0, budget=budget)
     assert sum(item.tokens for item in taken) <= budget
     return [item.seq for item in taken]
 
@@ -32,7 +32,7 @@ def test_a_long_turn_enters_as_the_sentences_that_are_looked_for() -> None:
     filler = "We talked about many other things for a very long while that day. "
     said = turn(0, filler * 6 + "The zeppelin lands in Turin. " + filler * 6)
     assert said.tokens > LONG
-    span, tokens = best_span(said, {"zeppelin": 3.0, "turin": 3.0})
+    span, tokens = best_span(said, lambda word: 3.0 if word in ("zeppelin", "turin") else 0.25)
     assert span is not None
     text = said.text[slice(*span)]
     assert "The zeppelin lands in Turin." in text
@@ -43,4 +43,4 @@ def test_a_long_turn_enters_as_the_sentences_that_are_looked_for() -> None:
 
 def test_a_turn_of_one_sentence_stays_whole() -> None:
     said = turn(0, "word " * 200)
-    assert best_span(said, {}) == (None, said.tokens)
+    assert best_span(said, lambda _word: 1.0) == (None, said.tokens)
