@@ -23,6 +23,7 @@ Precision = Literal["float32", "int8"]
 
 _OPSETS = {"": 17, "com.microsoft": 1}
 _IR_VERSION = 8
+_TINY = np.finfo(np.float32).tiny
 _ELEMENTS = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8}
 
 
@@ -47,8 +48,8 @@ class Graph:
 def bert_graph(weights: Weights, config: BertConfig, precision: Precision) -> Graph:
     """The encoder from `input_ids`, int64 `[texts, length]`, to `embedding`, float32 `[texts, dimensions]`.
 
-    With `int8`, the weights of all linear layers are rounded to 8 bits, with a scale for each column,
-    and their inputs as they come, with one scale for each batch (dynamic quantization).
+    With `int8`, the weights of all linear layers are rounded to 8 bits, with a scale for each output,
+    and their inputs as they come, with a scale for each word piece (dynamic quantization).
 
     Args:
         weights: of a `BertModel`, as its `model.safetensors` names them.
@@ -131,10 +132,14 @@ class _Builder:
         bias = self.array(f"{names[0]}.bias", shift)
         if self._precision == "float32":
             return self.node("Add", [self.node("MatMul", [value, self.array(names[0], matrix)]), bias])
-        scale = np.maximum(np.abs(matrix).max(axis=0), np.finfo(np.float32).tiny) / 127
+        scale = np.maximum(np.abs(matrix).max(axis=0), _TINY) / np.float32(127)
         rounded = self.array(names[0], np.rint(matrix / scale).astype(np.int8))
-        inputs = [value, rounded, self.array(f"{names[0]}.scale", scale), "", bias]
-        return self.node("DynamicQuantizeMatMul", inputs, domain="com.microsoft")
+        # onnxruntime takes one scale for all inputs of a product; so each word piece is brought to one first.
+        most = self.node("ReduceMax", [self.node("Abs", [value])], axes=[-1], keepdims=1)
+        most = self.node("Max", [most, self.array("tiny", np.array(_TINY))])
+        inputs = [self.node("Div", [value, most]), rounded, self.array(f"{names[0]}.scale", scale)]
+        product = self.node("DynamicQuantizeMatMul", inputs, domain="com.microsoft")
+        return self.node("Add", [self.node("Mul", [product, most]), bias])
 
     def weight(self, name: str) -> str:
         return self.array(name, self.weights[name])
