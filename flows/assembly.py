@@ -69,6 +69,7 @@ def open_engine(
                 max_gaps=settings.max_gaps,
                 pending_limit=settings.pending_windows,
                 unrecorded_limit=settings.unrecorded_windows,
+                embedding_windows=settings.embedding_windows,
                 lateness=timedelta(seconds=settings.lateness_seconds),
                 scattered_channels=settings.scattered_channels,
                 reissue=settings.reissue,

@@ -297,7 +297,7 @@ def settings(markdown: bool) -> None:
 
 @main.group()
 def bench() -> None:
-    """Measure Backscroll on annotated dialogues."""
+    """Measure Backscroll on dialogues."""
 
 
 @bench.command("memory")
@@ -380,6 +380,43 @@ def bench_build(
 
     settings = _settings({"namespace": namespace, "llm_concurrency": llm_concurrency}, config)
     sys.exit(run_build(files, settings, annotators, **options))
+
+
+@bench.command("embedding")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--windows", type=click.IntRange(1), default=12, show_default=True, help="Texts to embed.")
+@click.option(
+    "--backend",
+    "backends",
+    type=click.Choice(("torch", "onnx", "int8")),
+    multiple=True,
+    help="To measure; the first is what the others are compared with.  [default: all]",
+)
+@_setting("--embedding-model", "embedding_model", help="Hub id or folder.  [default: all-MiniLM-L6-v2]")
+@click.option("--json", type=_FILE, help="Write the figures.")
+@_config
+def bench_embedding(
+    folder: Path,
+    windows: int,
+    backends: tuple[str, ...],
+    json: Path | None,
+    config: Path | None,
+    **flags: Any,
+) -> None:
+    """Measure what embedding costs by torch, ONNX and int8, on windows of FOLDER/dialogues."""
+    from benchmarks.embedding import bench_embedding as measure
+    from flows.mistakes import in_one_line
+
+    settings = _settings(flags, config)
+    with in_one_line():
+        measure(
+            folder,
+            backends,
+            model=settings.embedding_model,
+            threads=settings.embedding_threads,
+            windows=windows,
+            json=json,
+        )
 
 
 def _run(kind: Any, options: dict[str, Any]) -> None:

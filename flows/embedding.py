@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.embedders import DEFAULT_MODEL, SentenceTransformersEmbedder
+from connectors.embedders import DEFAULT_MODEL, SentenceTransformersEmbedder, UnsupportedModelError
 from connectors.lancedb_store import Fingerprint
 from flows.settings import Settings
 from operators.bm25 import ANALYSER
@@ -24,7 +24,7 @@ def make_embedder(settings: Settings) -> Embedder | None:
     if settings.embedding_model == "none":
         return None
     if settings.embedding_url is None:
-        return SentenceTransformersEmbedder(settings.embedding_model)
+        return _on_this_machine(settings)
     from connectors.openai_embedder import OpenAIEmbedder
 
     key = settings.embedding_api_key
@@ -33,6 +33,31 @@ def make_embedder(settings: Settings) -> Embedder | None:
         model=None if settings.embedding_model == DEFAULT_MODEL else settings.embedding_model,
         api_key=None if key is None else key.get_secret_value(),
         query_instruction=settings.embedding_query_task,
+    )
+
+
+def _on_this_machine(settings: Settings) -> Embedder:
+    """ONNX or torch; in single precision they give the same vectors, so that either will do."""
+    if settings.embedding_backend != "torch":
+        try:
+            return _onnx(settings)
+        except UnsupportedModelError:
+            if settings.embedding_backend == "onnx" or settings.embedding_precision != "float32":
+                raise
+    return SentenceTransformersEmbedder(settings.embedding_model)
+
+
+def _onnx(settings: Settings) -> Embedder:
+    try:
+        from connectors.onnx_embedder import OnnxEmbedder
+    except ImportError as err:
+        raise UnsupportedModelError(
+            f"the ONNX backend needs {err.name}: pip install onnx onnxruntime, or set embedding_backend torch"
+        ) from err
+    return OnnxEmbedder(
+        settings.embedding_model,
+        precision=settings.embedding_precision,
+        threads=settings.embedding_threads,
     )
 
 

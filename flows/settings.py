@@ -52,6 +52,18 @@ class Settings(KafkaSettings, BaseSettings):
     embedding_model: str = Field(
         "all-MiniLM-L6-v2", min_length=1, description="a hub id, a folder, or `none`"
     )
+    embedding_backend: Literal["auto", "onnx", "torch"] = Field(
+        "auto", description="what runs the model: ONNX where it can, or as named"
+    )
+    embedding_precision: Literal["float32", "int8"] = Field(
+        "float32", description="of the ONNX backend; int8 is faster and gives other vectors"
+    )
+    embedding_threads: int | None = Field(
+        None, ge=1, description="of the ONNX backend; as many as processors when not set"
+    )
+    embedding_windows: int = Field(
+        1, ge=1, description="most windows embedded at once; above 1 the last bits of vectors may differ"
+    )
     embedding_url: str | None = Field(None, description="OpenAI-compatible server of the embedding model")
     embedding_query_task: str | None = Field(None, description="what queries are for; '' for no instruction")
     embedding_api_key: SecretStr | None = Field(None, description="of the embedding server")
@@ -88,6 +100,8 @@ class Settings(KafkaSettings, BaseSettings):
             raise ValueError("chunk_overlap must be below chunk_tokens")
         if self.embedding_model == "none" and self.strategy in ("dense", "hybrid", "remember"):
             raise ValueError(f"strategy {self.strategy} needs an embedding_model, not none")
+        if self.embedding_precision == "int8" and (self.embedding_backend == "torch" or self.embedding_url):
+            raise ValueError("embedding_precision int8 needs the ONNX backend: not torch, not embedding_url")
         return self
 
     @classmethod

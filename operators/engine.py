@@ -119,6 +119,7 @@ class Engine:
     (windows that became dead letters), dropped_gaps, prompt_tokens and completion_tokens.
     `changes` are edits and deletions, `reissues` summaries made again because of them, `lost` messages
     that the broker no longer had, `unposted` edits and deletions without a message.
+    `embedding_windows` is how many windows may be embedded in one call.
     `lateness` is how long messages wait for earlier ones, `scattered_channels` allows a channel to
     come from several partitions, `reissue` makes summaries again that a change has touched.
     `stopping` asks the source to end without closing open windows; `failure` is why, if a step or
@@ -136,6 +137,7 @@ class Engine:
     max_gaps: int = 8
     pending_limit: int = 256
     unrecorded_limit: int = 32
+    embedding_windows: int = 1
     lateness: timedelta = timedelta()
     scattered_channels: bool = False
     reissue: bool = True

@@ -13,6 +13,7 @@ import orjson
 from bytewax.dataflow import Stream
 from bytewax.operators import KeyedStream
 
+from operators import preparing
 from operators.admission import Admitted
 from operators.calls import ConcurrentCalls, Grouped, on_executor
 from operators.changes import Changes
@@ -89,6 +90,7 @@ def record_history(
 
     Changes rewrite what they touch, and the windows whose summary rested on it go on again.
     """
+    prepare = Grouped(partial(preparing.prepare, engine.histories), priority=4, most=engine.embedding_windows)
     commit = Grouped(engine.histories.commit, priority=3)
 
     async def record(item: Window | Changes) -> tuple[Window, ...]:
@@ -101,14 +103,13 @@ def record_history(
         if not window.ref.final or not window.turns:
             return (window,)
         with stage("record"):
-            prepared = await on_executor(lambda: engine.histories.prepare(window), priority=4)
-            refs = await commit(prepared)
+            refs = await commit(await prepare(window))
         engine.counters["recorded"] += len(refs)
         engine.pending.add(len(refs) - 1)
         return tuple(Window(ref, ()) for ref in refs)
 
     async def _change(changes: Changes) -> tuple[Window, ...]:
-        await on_executor(lambda: None, priority=4)  # behind the windows before it
+        await prepare(changes)  # behind the windows before it
         refs = await commit(changes) if engine.reissue else (await commit(changes))[:0]
         engine.counters["reissues"] += len(refs)
         engine.pending.add(len(refs))

@@ -18,8 +18,8 @@ from typing import Any, cast
 import pytest
 from building import MemoryStore
 
-from connectors.embedders import SentenceTransformersEmbedder
 from connectors.formats import read_file
+from connectors.onnx_embedder import OnnxEmbedder
 from connectors.recorded_gaps import RecordedDetector
 from operators.admission import Admission, AdmissionState
 from operators.chunks import Chunker
@@ -74,8 +74,8 @@ def admitted(path: Path, histories: Histories) -> tuple[list[Turn], ChannelKey]:
 
 
 @cache
-def embedder() -> SentenceTransformersEmbedder:
-    return SentenceTransformersEmbedder()
+def embedder() -> OnnxEmbedder:
+    return OnnxEmbedder()
 
 
 def rows(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -125,6 +125,22 @@ CHAT = [
 ]
 
 
+def test_windows_that_are_embedded_together_get_the_summaries_that_each_gets_alone() -> None:
+    chat = [
+        *(post(number, f"it is pump {number % 7}", "ab"[number % 2]) for number in range(24)),
+        edit(2, "it was a valve", channel="a"),
+    ]
+    made = list[dict[str, Summary]]()
+    for most in (1, 8):
+        bodies, rejects = run(engine_over(MemoryStore(), embedding_windows=most), chat)
+        assert not rejects
+        latest = {summary.summary_id: summary for summary in map(Summary.from_json, bodies)}
+        made.append({id_: replace(summary, timings_ms={}) for id_, summary in latest.items()})
+    assert len(made[0]) == 12
+    assert made[0]["default/a:0-1:remember"].revision == 1
+    assert made[0] == made[1]
+
+
 def test_every_window_gets_a_summary_with_its_id_and_the_last_is_provisional() -> None:
     store = MemoryStore()
     engine = engine_over(store)
