@@ -16,8 +16,7 @@ COPY flows flows
 COPY operators operators
 RUN /opt/backscroll/bin/pip install --quiet --extra-index-url "$TORCH_INDEX" -c constraints.txt . \
     && /opt/backscroll/bin/pip check \
-    && /opt/backscroll/bin/pip uninstall --quiet --yes pip setuptools \
-    && /opt/backscroll/bin/python -m compileall -q /opt/backscroll/lib
+    && /opt/backscroll/bin/pip uninstall --quiet --yes pip
 
 FROM python:3.11.14-slim-bookworm
 # As the first process of a container Python would ignore a stop that comes before it listens for one.

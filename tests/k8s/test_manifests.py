@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -359,6 +360,26 @@ def test_the_user_of_the_engine_has_these_rights_and_no_others(prod: list[Object
         ("group", "backscroll", "Read"),
         ("group", "backscroll", "Describe"),
     }
+
+
+def test_the_objects_of_the_docs_fit_the_schemas_and_keep_the_policies() -> None:
+    page = (K8S.parent / "docs" / "operations.md").read_text()
+    found = [
+        yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    ]
+    assert [name(one) for one in found] == ["Job/reindex"]
+    policies = (confined, bounded, configured, labelled)
+    assert [line for one in found for line in mistakes(one)] == []
+    assert [line for policy in policies for line in policy(found)] == []
+
+
+def test_the_commands_of_the_docs_name_what_is_there(rendered: dict[str, list[Object]]) -> None:
+    page = (K8S.parent / "docs" / "operations.md").read_text()
+    folders = set(re.findall(r"kubectl apply -[kf] (\S+)", page))
+    assert folders == {"k8s/overlays/dev", "k8s/overlays/prod", "k8s/base/namespace.yaml"}
+    assert all((K8S.parent / folder).exists() for folder in folders)
+    named = {one.lower() for one in re.findall(r"(?:statefulset|deployment|job)/[a-z-]+", page)}
+    assert named <= {name(one).lower() for title in ("prod", "base") for one in rendered[title]}
 
 
 def change(objects: list[Object], field: Field) -> None:
