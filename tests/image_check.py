@@ -228,7 +228,8 @@ def resident(pid: int) -> list[int]:
 def main() -> None:
     """Build, take rights away, check; the folder goes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--python", default="/usr/bin/python3.11", help="one that any user may run")
+    anybodys = shutil.which("python3.11", path="/usr/bin:/usr/local/bin") or sys.executable
+    parser.add_argument("--python", default=anybodys, help="one that any user may run")
     parser.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--keep", type=Path, help="folder to build in and leave; used again if it is there")
     options = parser.parse_args()
