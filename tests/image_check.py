@@ -150,7 +150,7 @@ class Image:
         """The entry point to its end, which has to be a good one; returns what it said."""
         log = self.scratch / "run.log"
         process = self.start(*arguments, log=log, **variables)
-        code = process.wait(120)
+        code = process.wait(300)
         said = log.read_text()
         assert code == 0, f"backscroll {' '.join(arguments)}: {code}: {said}"
         return said
