@@ -39,7 +39,7 @@ def render(folder: Path) -> list[Object]:
         AssertionError: it cannot be rendered, or kubectl warns.
     """
     command = [kubectl() or "kubectl", "kustomize", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return [found for found in yaml.safe_load_all(done.stdout) if found]
 

@@ -62,7 +62,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Object]
         title = "+".join([place.removeprefix("overlays/"), *chosen])
         return title, combine(folder / title, K8S / place, chosen)
 
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(2) as pool:
         return dict(pool.map(made, *zip(*wanted, strict=True)))
 
 
