@@ -1,0 +1,36 @@
+# docker build -t backscroll:0.1.0 .
+# The models that the defaults need are packages, so the image holds them and the engine loads nothing later.
+FROM python:3.11.14-slim-bookworm AS build
+# torch for processors only: the default wheels bring gigabytes of libraries for GPUs that the engine leaves
+# to its model servers.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+RUN python -m venv /opt/backscroll
+WORKDIR /src
+COPY constraints.txt ./
+RUN /opt/backscroll/bin/pip install --quiet --only-binary=:all: --extra-index-url "$TORCH_INDEX" -c constraints.txt torch
+COPY pyproject.toml README.md LICENSE ./
+COPY benchmarks benchmarks
+COPY connectors connectors
+COPY flows flows
+COPY operators operators
+RUN /opt/backscroll/bin/pip install --quiet --extra-index-url "$TORCH_INDEX" -c constraints.txt . \
+    && /opt/backscroll/bin/pip check \
+    && /opt/backscroll/bin/pip uninstall --quiet --yes pip
+
+FROM python:3.11.14-slim-bookworm
+# As the first process of a container Python would ignore a stop that comes before it listens for one.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends tini=0.19.0-1+b3 \
+    && rm -rf /var/lib/apt/lists/* \
+    && groupadd --gid 10001 backscroll \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp backscroll \
+    && install --directory --owner=10001 --group=10001 /var/lib/backscroll
+COPY --from=build /opt/backscroll /opt/backscroll
+ENV PATH=/opt/backscroll/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1
+USER 10001:10001
+WORKDIR /var/lib/backscroll
+VOLUME /var/lib/backscroll
+EXPOSE 9464
+ENTRYPOINT ["tini", "--", "backscroll"]
+CMD ["run"]
