@@ -28,20 +28,27 @@ Y = TypeVar("Y")
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[T]):
-    """An answer, None if there was none, and the seconds that it took, waiting included."""
+    """An answer, None if there was none, and the seconds that it took, further tries included."""
 
     value: T | None
     seconds: float
 
 
 class CountedModel:
-    """A named model that is asked each question once, with a count of calls, tokens and failures."""
+    """A named model that is asked each question once, with a count of calls, tokens and failures.
 
-    def __init__(self, llm: LLM, name: str) -> None:
+    Args:
+        llm: the model.
+        name: what it is called where it is served.
+        limit: most questions at once; the time of an answer begins when its question is put.
+    """
+
+    def __init__(self, llm: LLM, name: str, *, limit: int = 32) -> None:
         self.name = name
         self.usage = Usage()
         self.failures: Counter[str] = Counter()
         self._llm = llm
+        self._slots = asyncio.Semaphore(limit)
         self._asked: dict[str, asyncio.Task[Any]] = {}
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Asked[T]:
@@ -59,6 +66,10 @@ class CountedModel:
         return answer
 
     async def _ask(self, prompt: Prompt, schema: type[T]) -> Asked[T] | CircuitOpen:
+        async with self._slots:
+            return await self._put(prompt, schema)
+
+    async def _put(self, prompt: Prompt, schema: type[T]) -> Asked[T] | CircuitOpen:
         started = time.perf_counter()
         value: T | None = None
         try:

@@ -24,8 +24,17 @@ def memory_table(strategies: Mapping[str, Mapping[str, Any]], title: str) -> Tab
     """One row a strategy, best recall first."""
     judged = any(row["judged_by"] == "model" for row in strategies.values())
     table = Table(title=title)
-    table.add_column("memory")
-    for name in (*_RECALLS, "tokens", "ms p50", "ms p95", *(["judged by", "not judged"] if judged else [])):
+    table.add_column("memory", no_wrap=True, min_width=max(map(len, strategies), default=0))
+    for name in (
+        *_RECALLS[:5],
+        "refer.",
+        "attr.",
+        "relat.",
+        "tokens",
+        "ms p50",
+        "ms p95",
+        *(["judged by", "not judged"] if judged else []),
+    ):
         table.add_column(name, justify="right")
     for name, row in sorted(strategies.items(), key=lambda item: -(item[1]["all"] or 0.0)):
         recalls = ["-" if row[column] is None else f"{row[column]:.2f}" for column in _RECALLS]

@@ -17,7 +17,7 @@ from flows.embedding import make_embedder
 from flows.language_model import Chosen, open_model
 from flows.mistakes import Mistake, in_one_line
 from flows.settings import Settings
-from operators.llm import CircuitOpen
+from operators.llm import LLM, CircuitOpen
 from operators.stages import ModelGaps
 
 __all__ = ["run_memory", "run_summaries"]
@@ -54,8 +54,8 @@ def run_memory(
         judging = _judging(settings, judge_llm, judge_model) if writing or judge else None
         models = MemoryModels(
             gaps=None if model is None else ModelGaps(model.llm, model.gap_model, None),
-            writer=None if model is None else CountedModel(model.llm, model.summary_model),
-            judge=None if judging is None else _judge(judging),
+            writer=None if model is None else _counted(model.llm, model.summary_model, settings),
+            judge=None if judging is None else _judge(judging, settings),
             judge_all=judge,
             context=FULL_TOKENS if context is None else max(context - _JUDGING_TOKENS, 1),
         )
@@ -91,7 +91,7 @@ def run_summaries(
     _check_folders(json)
     with in_one_line():
         judging = _judging(settings, None, judge_model)
-        work = bench_summaries(folder, files, _judge(judging), judge_memory=judge_memory, json=json)
+        work = bench_summaries(folder, files, _judge(judging, settings), judge_memory=judge_memory, json=json)
         _run(work, settings, [judging])
 
 
@@ -109,8 +109,12 @@ def _judging(settings: Settings, llm: str | None, model: str | None) -> Chosen:
     return open_model(settings.model_copy(update=changed), ("--judge-model",) * 2)
 
 
-def _judge(chosen: Chosen) -> Judge:
-    return Judge(CountedModel(chosen.llm, chosen.gap_model))
+def _judge(chosen: Chosen, settings: Settings) -> Judge:
+    return Judge(_counted(chosen.llm, chosen.gap_model, settings))
+
+
+def _counted(llm: LLM, name: str, settings: Settings) -> CountedModel:
+    return CountedModel(llm, name, limit=settings.llm_concurrency)
 
 
 def _run(work: Coroutine[None, None, None], settings: Settings, models: Sequence[Chosen]) -> None:
