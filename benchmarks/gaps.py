@@ -41,17 +41,25 @@ class GapRow:
 
     def resolved(self, memory: Collection[str]) -> bool:
         """Whether a memory of these ids holds the evidence."""
-        return any(alternative <= set(memory) for alternative in self.evidence)
+        return self.found(memory) is not None
+
+    def found(self, memory: Collection[str]) -> frozenset[str] | None:
+        """The first alternative that a memory of these ids holds as a whole."""
+        return next((alternative for alternative in self.evidence if alternative <= set(memory)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRow:
-    """An annotated window: its dialogue, ordinal and turn ids."""
+    """An annotated window: its dialogue, ordinal and turn ids.
+
+    `salient` are the ids of what a summary has to cover, None where nobody marked them.
+    """
 
     dialogue: str
     window: int
     ids: tuple[str, ...]
     gaps: tuple[GapRow, ...]
+    salient: tuple[str, ...] | None = None
 
 
 def read_gaps(path: Path) -> tuple[WindowRow, ...]:
@@ -74,7 +82,14 @@ def _rows(path: Path) -> Iterator[WindowRow]:
         try:
             row = orjson.loads(line)
             gaps = tuple(map(_gap, row["gaps"]))
-            yield WindowRow(str(row["dialogue"]), int(row["window"]), tuple(row["ids"]), gaps)
+            salient = row.get("salient")
+            yield WindowRow(
+                str(row["dialogue"]),
+                int(row["window"]),
+                tuple(row["ids"]),
+                gaps,
+                None if salient is None else tuple(salient),
+            )
         except (ValueError, KeyError, TypeError) as err:
             raise BenchmarkError(f"{path}:{number}: not a window of annotated gaps: {err!r}") from err
 

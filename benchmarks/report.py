@@ -1,4 +1,4 @@
-"""What a memory benchmark says: a table for people, a plot of recall against build time."""
+"""What benchmarks say: tables for people, a plot of recall against build time."""
 
 from __future__ import annotations
 
@@ -7,25 +7,75 @@ from html import escape
 from math import floor, log10
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
-__all__ = ["memory_plot", "memory_table"]
+from benchmarks.summary_metrics import METRICS
 
+__all__ = ["memory_plot", "memory_table", "show", "summary_table"]
+
+_SHORT = dict(zip(METRICS, ("window", "gaps", "concise", "faithful"), strict=True))
 _RECALLS = ("all", "macro", "near", "mid", "far", "referential", "attribute", "relational")
+_PLAIN_WIDTH = 140  # where the output is no terminal
 _WIDTH, _HEIGHT, _MARGIN = 640, 420, 56
 
 
 def memory_table(strategies: Mapping[str, Mapping[str, Any]], title: str) -> Table:
     """One row a strategy, best recall first."""
+    judged = any(row["judged_by"] == "model" for row in strategies.values())
     table = Table(title=title)
-    table.add_column("memory")
-    for name in (*_RECALLS, "tokens", "ms p50", "ms p95"):
+    table.add_column("memory", no_wrap=True, min_width=max(map(len, strategies), default=0))
+    for name in (
+        *_RECALLS[:5],
+        "refer.",
+        "attr.",
+        "relat.",
+        "tokens",
+        "ms p50",
+        "ms p95",
+        *(["judged by", "not judged"] if judged else []),
+    ):
         table.add_column(name, justify="right")
     for name, row in sorted(strategies.items(), key=lambda item: -(item[1]["all"] or 0.0)):
         recalls = ["-" if row[column] is None else f"{row[column]:.2f}" for column in _RECALLS]
         cost = f"{row['tokens_mean']:.0f}", f"{row['build_ms_p50']:.1f}", f"{row['build_ms_p95']:.1f}"
-        table.add_row(name, *recalls, *cost)
+        unsure = f"{row['not_judged']} of {row['gaps']}" if row["not_judged"] else ""
+        table.add_row(name, *recalls, *cost, *([row["judged_by"], unsure] if judged else []))
     return table
+
+
+def summary_table(systems: Mapping[str, Mapping[str, Any]], title: str) -> Table:
+    """One row a system, best composite first."""
+    table = Table(title=title)
+    table.add_column("summaries")
+    for name in ("composite", "window", "gaps", "concise", "faithful", "memory", "windows", "not judged"):
+        table.add_column(name, justify="right")
+    for name, row in sorted(systems.items(), key=lambda item: -(item[1]["composite"] or 0.0)):
+        values = [row["composite"], *(row[metric] for metric in METRICS), row["memory_recall"]]
+        shown = ["-" if value is None else f"{value:.2f}" for value in values]
+        windows = f"{row['windows']}" + (f" ({row['missing']} missing)" if row["missing"] else "")
+        unsure = ", ".join(
+            f"{label} {row['not_judged'][metric]}"
+            for metric, label in _SHORT.items()
+            if row["not_judged"][metric]
+        )
+        table.add_row(name, *shown, windows, unsure or "0")
+    return table
+
+
+def show(table: Table, asked: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Print a table and, below it, what every model that was asked cost and did not answer."""
+    terminal = Console(highlight=False)
+    console = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+    console.print(table)
+    for name, model in asked.items():
+        if model is None or not (model["prompt_tokens"] or model["failures"]):
+            continue
+        failed = ", ".join(f"{count} {kind}" for kind, count in model["failures"].items())
+        console.print(
+            f"{name}: {model['prompt_tokens']:,} tokens read, {model['completion_tokens']:,} written"
+            + (f"; no answer: {failed}" if failed else "")
+        )
 
 
 def memory_plot(strategies: Mapping[str, Mapping[str, Any]], title: str) -> str:

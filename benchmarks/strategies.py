@@ -17,15 +17,10 @@ from operators.memory import (
     take_chunks,
 )
 
-__all__ = ["COMPARED", "full", "ideal", "without_gaps", "without_refinement"]
+__all__ = ["COMPARED", "FULL_TOKENS", "ideal", "without_gaps", "without_refinement"]
 
 FULL_TOKENS = 128_000
-"""What the paper's summarisers can read at once."""
-
-
-def full(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
-    """The whole history; what the context cannot hold is cut off at its old end."""
-    return STRATEGIES["recent"](replace(request, budget=FULL_TOKENS))
+"""What the paper's summarisers can read at once, and so the budget of `full`."""
 
 
 def ideal(evidence: Iterable[Iterable[str]], history: AsOf) -> tuple[MemoryTurn, ...]:
@@ -53,7 +48,7 @@ def without_refinement(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 
 COMPARED: Mapping[str, MemoryStrategy] = {
     **STRATEGIES,
-    "full": full,
+    "full": STRATEGIES["recent"],  # with all the tokens that a model can read: the oldest are cut off
     "remember-without-gaps": without_gaps,
     "remember-without-refinement": without_refinement,
 }

@@ -17,6 +17,7 @@ from operators.llm import LLM, Answer, BadAnswer, LLMRefused, Prompt, Usage, par
 __all__ = ["Cassette", "Recorder"]
 
 T = TypeVar("T", bound=BaseModel)
+_BEGIN = b'{"digest":'
 
 
 class Cassette:
@@ -45,7 +46,7 @@ class Cassette:
                         self.models.append(row["model"])
                     self.whole += len(line)
                 except (ValueError, KeyError, TypeError) as err:
-                    if torn and not line.endswith(b"\n"):
+                    if torn and not line.endswith(b"\n") and line[: len(_BEGIN)] == _BEGIN[: len(line)]:
                         break
                     raise FormatError(f"{file_name(path)}:{number}: not a recorded answer") from err
 

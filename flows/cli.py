@@ -24,6 +24,7 @@ _COMPARED = (
     "remember-without-gaps",
     "remember-without-refinement",
 )
+_WRITTEN = ("incremental", "hierarchical")
 _FILE = click.Path(path_type=Path)
 
 
@@ -300,45 +301,73 @@ def bench() -> None:
     """Measure Backscroll on dialogues."""
 
 
+_asked_models = _options(
+    _setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]"),
+    _setting("--record", "llm_record", type=_FILE, help="Cassette: keeps answers, gives those it has."),
+    click.option("--judge-model", help="Model that judges.  [default: as for gaps, or the only one]"),
+    click.option("--json", type=_FILE, help="Write the figures."),
+    _config,
+)
+
+
 @bench.command("memory")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
     "--strategy",
     "strategies",
-    type=click.Choice(_COMPARED),
+    type=click.Choice((*_COMPARED, *_WRITTEN)),
     multiple=True,
-    help="Memory to measure; may be repeated.  [default: all]",
+    help="Memory to measure; may be repeated.  [default: all, the last two only with --llm]",
 )
 @click.option(
     "--detector",
-    type=click.Choice(("recorded", "rules")),
+    type=click.Choice(("recorded", "rules", "llm")),
     default="recorded",
     show_default=True,
-    help="Gaps of detected.jsonl, or found by rules.",
+    help="Gaps of detected.jsonl, or found by rules, or by the language model.",
 )
-@click.option("--budget", type=click.IntRange(1), default=1024, show_default=True, help="Tokens of a memory.")
+@_setting("--budget", "budget", type=click.IntRange(1), help="Most tokens of a memory.  [default: 1024]")
 @_setting("--embedding-model", "embedding_model", help="Hub id, folder or none.  [default: all-MiniLM-L6-v2]")
-@click.option("--json", type=_FILE, help="Write the figures.")
+@_setting("--gap-model", "gap_model", help="Model of --detector llm.  [default: the server's only one]")
+@_setting("--summary-model", "summary_model", help="Model that writes memories.  [default: as for gaps]")
+@click.option(
+    "--judge", is_flag=True, help="Judge the verbatim memories as well, and compare with their ids."
+)
+@click.option("--judge-llm", help="Where the judge is.  [default: as --llm]")
+@click.option("--context", type=click.IntRange(16384), help="Tokens that the judge can read, for full.")
 @click.option("--plot", type=_FILE, help="Write recall against build time, SVG.")
-@_config
+@_asked_models
 def bench_memory(folder: Path, strategies: tuple[str, ...], config: Path | None, **options: Any) -> None:
     """Measure the memory recall of strategies on the benchmark FOLDER.
 
-    FOLDER holds dialogues/, gaps.jsonl and, for recorded gaps, detected.jsonl.
+    FOLDER holds dialogues/, gaps.jsonl and, for recorded gaps, detected.jsonl. Memories that a model
+    writes, incremental and hierarchical, are judged by one; of the others the ids of their turns tell.
     """
-    from benchmarks.commands import bench_memory as measure
-    from flows.embedding import make_embedder
-    from flows.errors import user_error
+    from flows.bench import run_memory
 
-    model = options.pop("embedding_model")
-    settings = _settings({"strategy": "none", "embedding_model": model}, config)
-    try:
-        measure(folder, strategies or _COMPARED, embedder=make_embedder(settings), **options)
-    except Exception as err:
-        message = user_error(err)
-        if message is None:
-            raise
-        raise click.UsageError(message) from err
+    settings = _settings({"strategy": "none", **_popped(options)}, config)
+    every = _COMPARED if settings.llm is None else (*_COMPARED, *_WRITTEN)
+    run_memory(folder, settings, strategies=strategies or every, **options)
+
+
+@bench.command("summaries")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.option("--judge-memory", is_flag=True, help="Judge what a memory holds, instead of by its turns' ids.")
+@_asked_models
+def bench_summaries(folder: Path, files: tuple[Path, ...], config: Path | None, **options: Any) -> None:
+    """Judge the summaries in FILES, records of replay --out, on the benchmark FOLDER."""
+    from flows.bench import run_summaries
+
+    settings = _settings({"strategy": "none", **_popped(options)}, config)
+    run_summaries(folder, files, settings, **options)
+
+
+def _popped(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that are settings, taken out of the others."""
+    from flows.settings import Settings
+
+    return {name: options.pop(name) for name in Settings.model_fields if name in options}
 
 
 @bench.command("build")
@@ -421,10 +450,8 @@ def bench_embedding(
 
 def _run(kind: Any, options: dict[str, Any]) -> None:
     from flows.replay import run_files
-    from flows.settings import Settings
 
-    config = options.pop("config")
-    flags = {name: options.pop(name) for name in Settings.model_fields if name in options}
+    config, flags = options.pop("config"), _popped(options)
     sys.exit(run_files(kind, options.pop("files"), _settings(flags, config), **options))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.cassette import Cassette, Recorder
@@ -25,16 +25,43 @@ from operators.stages import (
     SummaryStage,
 )
 
-__all__ = ["make_stages", "model_name", "open_llm"]
+__all__ = ["Chosen", "make_stages", "model_name", "open_llm", "open_model"]
 
 _LOG = logging.getLogger("backscroll")
+_FLAGS = ("--gap-model", "--summary-model")
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class Chosen:
+    """A language model, the names to ask it by, and how its connections are closed, if it has any."""
+
     llm: LLM
     gap_model: str
     summary_model: str
+    aclose: Callable[[], Awaitable[None]] | None = None
+
+
+def open_model(settings: Settings, flags: Sequence[str] = _FLAGS) -> Chosen:
+    """The model of the settings for a measurement, without a store; one name is enough for both.
+
+    What a cassette at `llm_record` already holds is not asked again, so that a measurement that was
+    interrupted goes on.
+
+    Args:
+        settings: the engine's settings.
+        flags: what names the models for gaps and for summaries on the command line, for errors.
+
+    Raises:
+        LLMSetupError: the model cannot be used.
+        FormatError: the cassette cannot be read or written.
+    """
+    gap_model, summary_model = settings.gap_model, settings.summary_model
+    names = {"gap_model": gap_model or summary_model, "summary_model": summary_model or gap_model}
+    chosen = _choose(settings.model_copy(update=names), flags, measuring=True)
+    breaker = CircuitBreaker(
+        Metered(chosen.llm), failures=settings.breaker_failures, seconds=settings.breaker_seconds
+    )
+    return replace(chosen, llm=SecondTry(Limited(breaker, settings.llm_concurrency)))
 
 
 def make_stages(
@@ -136,21 +163,23 @@ def model_name(source: str, offered: Sequence[str], asked: str | None, *, flag: 
     return asked or offered[0]
 
 
-def _choose(settings: Settings) -> _Chosen:
+def _choose(settings: Settings, flags: Sequence[str] = _FLAGS, *, measuring: bool = False) -> Chosen:
     source = settings.llm or ""
     named = settings.gap_model and settings.summary_model
     llm, offered = open_llm(
         settings,
         source,
-        flags="--gap-model and --summary-model",
-        meanwhile="summaries are degraded" if named else None,
+        flags=" and ".join(dict.fromkeys(flags)),
+        meanwhile="summaries are degraded" if named and not measuring else None,
     )
+    close = getattr(llm, "aclose", None)
     if settings.llm_record is not None and not isinstance(llm, Cassette):
-        llm = Recorder(llm, settings.llm_record)
-    return _Chosen(
+        llm = Recorder(llm, settings.llm_record, resume=measuring)
+    return Chosen(
         llm,
-        model_name(source, offered, settings.gap_model, flag="--gap-model"),
-        model_name(source, offered, settings.summary_model, flag="--summary-model"),
+        model_name(source, offered, settings.gap_model, flag=flags[0]),
+        model_name(source, offered, settings.summary_model, flag=flags[1]),
+        close,
     )
 
 

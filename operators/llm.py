@@ -102,7 +102,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked about one window: `stage` is `gaps` or `summary`.
+    """What a model is asked about one window: `stage` is `gaps`, `summary` or what a benchmark asks.
 
     `model` is the model's name, `version` the prompt file's; both are part of the digest, so a new
     prompt or model never meets an old answer. `subject` is the window and `recalled` the earlier

@@ -63,11 +63,9 @@ def pack(
         candidate = turn(seq)
         if not candidate.text.strip() or (candidate.tokens > LONG and left < LONG // 2):
             continue
-        span, cost = (
-            (None, candidate.tokens)
-            if candidate.tokens <= LONG
-            else best_span(candidate, partial(wanted, seq))
-        )
+        span, cost = None, candidate.tokens
+        if cost > LONG:
+            span, cost = best_span(candidate, partial(wanted, seq))
         if cost <= left:
             taken.append(Packed(seq, span, cost))
             left -= cost

@@ -7,15 +7,13 @@ import pytest
 from building import HashingEmbedder
 from click.testing import CliRunner
 
-from benchmarks.dialogues import record_dialogue
+from benchmarks.benchmark import read_benchmark
 from benchmarks.gaps import BenchmarkError, read_gaps
-from benchmarks.memory import MemoryBenchmark, measure_memory
+from benchmarks.memory import Measured, build_memory
 from benchmarks.report import memory_plot
 from flows.cli import main
 from operators.gaps import Gap
 from operators.windows import Window
-
-WORDS = "the meeting about schedules and budgets goes on and on while nobody minds "
 
 
 class Asks:
@@ -28,38 +26,19 @@ class Asks:
         return (Gap(window.turns[0].id, "it lands", "", "zeppelin lands", ()),)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Three windows of ten turns; the third asks what the first turn says."""
-    (tmp_path / "dialogues").mkdir()
-    texts = ["The zeppelin lands in Turin.", *(f"{number} {WORDS * 8}" for number in range(29))]
-    lines = [
-        {"channel": "d", "id": f"m{n}", "ts": f"2026-01-01T00:{n:02}:00Z", "author": "Ana", "text": text}
-        for n, text in enumerate(texts)
-    ]
-    (tmp_path / "dialogues" / "d.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    windows = record_dialogue(tmp_path / "dialogues" / "d.jsonl", None).windows
-    gaps = [
-        {"type": "attribute", "evidence": [["m0"]], "distance_tokens": 2000},
-        {"type": "referential", "evidence": [["m0", "m9"], [windows[-2].turns[-1].id]], "distance_tokens": 9},
-        {"type": "relational", "evidence": [["m1", "m2"]], "distance_tokens": 2000},
-    ]
-    ids = [turn.id for turn in windows[-1].turns]
-    row = {"dialogue": "d", "window": len(windows) - 1, "ids": ids}
-    return write_gaps(
-        tmp_path, [{**row, "gaps": [{"utterance": ids[0], "quote": "x", **gap} for gap in gaps]}]
-    )
-
-
 def write_gaps(folder: Path, rows: list[dict]) -> Path:  # type: ignore[type-arg]
     (folder / "gaps.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return folder
 
 
 def test_recall_counts_a_gap_when_one_alternative_is_there_as_a_whole(folder: Path) -> None:
-    benchmark = MemoryBenchmark.read(folder, HashingEmbedder())
-    measured = measure_memory(benchmark, ["ideal", "recent", "none"], Asks(), budget=1024)
-    ideal, recent, none = (measured[name].to_json() for name in ("ideal", "recent", "none"))
+    benchmark = read_benchmark(folder, HashingEmbedder())
+    measured = {name: Measured() for name in ("ideal", "recent", "none")}
+    for row in benchmark.windows:
+        gaps = Asks().detect(benchmark.window(row), max_gaps=8)
+        for name, results in measured.items():
+            results.add(row, build_memory(benchmark, name, row, gaps, 1024))
+    ideal, recent, none = (results.to_json() for results in measured.values())
     assert (ideal["all"], ideal["near"], ideal["mid"], ideal["far"], ideal["macro"]) == (1, 1, 1, None, 1)
     assert (recent["all"], recent["near"], recent["mid"], recent["macro"]) == (0.3333, 1, 0, 0.5)
     assert (recent["referential"], recent["attribute"], recent["by_dialogue"]) == (1, 0, {"d": 0.3333})
@@ -67,10 +46,21 @@ def test_recall_counts_a_gap_when_one_alternative_is_there_as_a_whole(folder: Pa
     assert 0 < recent["tokens_max"] <= 1024
 
 
+def test_what_was_not_judged_counts_neither_for_nor_against(folder: Path) -> None:
+    benchmark = read_benchmark(folder, None)
+    (row,) = benchmark.windows
+    memory = build_memory(benchmark, "recent", row, (), 1024)  # holds the second gap's evidence alone
+    results = Measured()
+    results.add(row, memory, [True, True, None])
+    figures = results.to_json()
+    assert (figures["all"], figures["not_judged"], figures["gaps"]) == (1, 1, 3)
+    assert (figures["judged_by"], figures["agreement"], figures["relational"]) == ("model", 0.5, None)
+
+
 def test_a_window_that_is_cut_otherwise_than_annotated_is_refused(folder: Path) -> None:
     write_gaps(folder, [{"dialogue": "d", "window": 0, "ids": ["m0", "m7"], "gaps": []}])
     with pytest.raises(BenchmarkError, match="window 0 of d is not cut as annotated"):
-        MemoryBenchmark.read(folder, None)
+        read_benchmark(folder, None)
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:

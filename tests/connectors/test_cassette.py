@@ -104,3 +104,31 @@ def test_a_line_that_a_crash_has_torn_is_cut_off_and_asked_again(
     answer = ask(Recorder(chat, path, resume=True), chat)
     assert ask(Cassette(path)).value == answer.value
     assert len(path.read_bytes().splitlines()) == 1
+
+
+def test_a_resumed_recording_gives_what_it_has_and_asks_for_the_rest(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "cassette.jsonl"
+    chat = OpenAIChat(server.url)
+    first = ask(Recorder(chat, path), chat)
+    whole = path.read_bytes()
+    for torn in (b"", b'{"digest":"7', whole[:-1]):  # whole, torn, and only the line break missing
+        path.write_bytes(whole + torn if torn != whole[:-1] else torn)
+        chat = OpenAIChat(server.url)
+        assert ask(Recorder(chat, path, resume=True), chat).raw == first.raw
+        assert path.read_bytes() == whole
+    assert len(server.requests) == 1
+    path.write_bytes(b'{"digest":"7')
+    chat = OpenAIChat(server.url)
+    ask(Recorder(chat, path, resume=True), chat)
+    assert (len(server.requests), path.read_bytes()) == (2, whole)
+
+
+@pytest.mark.parametrize("text", ['{"text": "hello"}\n{"text": "no line break"}', "no line break"])
+def test_resuming_from_another_file_leaves_it_as_it_is(server: ChatServer, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=r"chat\.jsonl:1: not a recorded answer"):
+        Recorder(OpenAIChat(server.url), path, resume=True)
+    assert path.read_text() == text

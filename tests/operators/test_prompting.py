@@ -109,5 +109,6 @@ def test_every_prompt_has_a_version_and_no_value_left_open() -> None:
     for path in folder.glob("*.md"):
         prompt = load_prompt(path.stem)
         assert re.fullmatch(r"\d+", prompt.version)
-        filled = prompt.fill(max_gaps=1, fence="F", language="English", max_words=9, count=1, last=0)
+        values = {"max_gaps": 1, "fence": "F", "language": "English", "max_words": 9, "count": 1, "last": 0}
+        filled = prompt.fill(**values, asked="S0")
         assert "{{" not in filled
