@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
 from benchmarks.asking import CountedModel, concurrently
 from benchmarks.benchmark import Benchmark, read_benchmark
-from benchmarks.detection import Found, find_gaps
+from benchmarks.detection import Found, agreement, find_gaps
 from benchmarks.gaps import BenchmarkError, WindowRow
 from benchmarks.judge import Judge
 from benchmarks.memory import (
@@ -85,7 +85,7 @@ async def bench_memory(
         measured[name].add(row, memory, judged)
     rows = {name: results.to_json() for name, results in measured.items()}
     asked = {
-        "detector": {"name": detector, **found.to_json()},
+        "detector": {"name": detector, **found.to_json(), **await _agreements(benchmark, folder, found)},
         "writer": None if models.writer is None else models.writer.to_json(),
         "judge": None if models.judge is None else models.judge.model.to_json(),
     }
@@ -105,6 +105,17 @@ def _stage(folder: Path, detector: str, models: MemoryModels) -> GapStage:
     if not (folder / "detected.jsonl").is_file():
         raise BenchmarkError(f"{folder} has no detected.jsonl: use --detector rules")
     return RuleGaps(RecordedDetector.read(folder / "detected.jsonl"))
+
+
+async def _agreements(benchmark: Benchmark, folder: Path, found: Found) -> dict[str, Any]:
+    """How the gaps agree with the annotated ones, and with the recorded ones where there are any."""
+    annotated = {row: {gap.utterance for gap in row.gaps} for row in benchmark.windows}
+    agreements = {"annotated": agreement(found, annotated).to_json()}
+    if (folder / "detected.jsonl").is_file():
+        recorded = await find_gaps(benchmark, _stage(folder, "recorded", MemoryModels()), lambda: None)
+        named = {row: {gap.utterance for gap in gaps} for row, gaps in recorded.gaps.items()}
+        agreements["recorded"] = agreement(found, named).to_json()
+    return agreements
 
 
 def _build(

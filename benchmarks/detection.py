@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from operators.gaps import Gap
 from operators.llm import CircuitOpen, LLMError, Usage
 from operators.stages import GapStage
 
-__all__ = ["Found", "find_gaps"]
+__all__ = ["Agreement", "Found", "agreement", "find_gaps"]
 
 MAX_GAPS = 8
 
@@ -37,6 +37,26 @@ class Found:
             "dropped": dict(sorted(self.dropped.items())),
             "failures": dict(sorted(self.failures.items())),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How the utterances that a detector names agree with others: None where it or they name none."""
+
+    precision: float | None
+    recall: float | None
+
+    def to_json(self) -> dict[str, float | None]:
+        """The two numbers."""
+        return {"precision": self.precision, "recall": self.recall}
+
+
+def agreement(found: Found, others: Mapping[WindowRow, Collection[str]]) -> Agreement:
+    """Precision and recall of gap utterances over all windows; an utterance counts once."""
+    named = {(row, gap.utterance) for row, gaps in found.gaps.items() for gap in gaps}
+    wanted = {(row, utterance) for row, utterances in others.items() for utterance in utterances}
+    both = len(named & wanted)
+    return Agreement(*(round(both / len(some), 4) if some else None for some in (named, wanted)))
 
 
 async def find_gaps(benchmark: Benchmark, stage: GapStage, step: Callable[[], None]) -> Found:

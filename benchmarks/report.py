@@ -68,6 +68,11 @@ def show(table: Table, asked: Mapping[str, Mapping[str, Any] | None]) -> None:
     terminal = Console(highlight=False)
     console = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
     console.print(table)
+    for name, numbers in (asked.get("detector") or {}).items():
+        if isinstance(numbers, Mapping) and numbers.get("precision") and numbers["recall"]:
+            console.print(
+                f"{name} gap utterances: precision {numbers['precision']:.2f}, recall {numbers['recall']:.2f}"
+            )
     for name, model in asked.items():
         if model is None or not (model["prompt_tokens"] or model["failures"]):
             continue

@@ -19,7 +19,7 @@ import orjson
 
 from benchmarks.dialogues import Dialogue, record_dialogue
 from benchmarks.gaps import GapRow, WindowRow, read_gaps
-from connectors.embedders import SentenceTransformersEmbedder
+from connectors.onnx_embedder import OnnxEmbedder
 from connectors.recorded_gaps import RecordedDetector
 from operators.additive import AdditiveModel
 from operators.backscroll import remember_evidence
@@ -145,7 +145,7 @@ def _recall(found: Sequence[tuple[GapRow, bool]]) -> str:
 @click.option("--evaluate", type=click.Choice(("vectors", "words")), help="Measure a form, leaving one out.")
 def main(bench: Path, data: Path, out: Path, kept: Path | None, evaluate: str | None) -> None:
     """Train the evidence ranker and write its weights, or measure it."""
-    embedder = KeptVectors(SentenceTransformersEmbedder(), kept)
+    embedder = KeptVectors(OnnxEmbedder(), kept)
     corpus = Corpus.read(bench, data, embedder)
     embedder.save()
     if evaluate:

@@ -8,6 +8,7 @@ from building import HashingEmbedder
 from click.testing import CliRunner
 
 from benchmarks.benchmark import read_benchmark
+from benchmarks.detection import Agreement, Found, agreement
 from benchmarks.gaps import BenchmarkError, read_gaps
 from benchmarks.memory import Measured, build_memory
 from benchmarks.report import memory_plot
@@ -95,3 +96,12 @@ def test_a_plot_places_recall_upward_and_time_to_the_right() -> None:
     (fast_x, fast_y), (slow_x, slow_y) = ([float(part) for part in spot] for spot in spots)
     assert slow_x > fast_x
     assert slow_y < fast_y
+
+
+def test_a_detector_agrees_by_the_utterances_it_names(folder: Path) -> None:
+    benchmark = read_benchmark(folder, None)
+    (row,) = benchmark.windows
+    found = Found({row: tuple(Gap(utterance, "", "", "", ()) for utterance in "abbc")})
+    assert agreement(found, {row: {"b", "d"}}) == Agreement(precision=0.3333, recall=0.5)
+    assert agreement(found, {row: set()}) == Agreement(precision=0.0, recall=None)
+    assert agreement(Found({row: ()}), {row: {"b"}}) == Agreement(precision=None, recall=0.0)
