@@ -47,7 +47,7 @@ class Settings(KafkaSettings, BaseSettings):
     chunk_overlap: int = Field(32, ge=0, description="tokens shared by neighbouring chunks")
     top_k: int = Field(30, ge=1, description="chunks per retriever and gap")
     rrf_constant: int = Field(60, ge=1, description="constant of reciprocal rank fusion")
-    max_gaps: int = Field(8, ge=1, description="most gaps of a window")
+    max_gaps: int = Field(8, ge=0, description="most gaps of a window; 0 looks for none")
     summary_tokens: int = Field(200, ge=32, description="most tokens of an extractive summary")
     embedding_model: str = Field(
         "all-MiniLM-L6-v2", min_length=1, description="a hub id, a folder, or `none`"

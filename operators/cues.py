@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import NamedTuple
 
 __all__ = [
     "ENGLISH",
@@ -32,8 +33,14 @@ WORD = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+_ENDINGS = {  # by the last letter: the ending, what stands for it, the least length of a word
+    "s": (("ies", "y", 5), ("es", "", 5), ("s", "", 4)),
+    "g": (("ing", "", 6),),
+    "d": (("ed", "", 5),),
+}
+
+
+class Word(NamedTuple):
     """A word of a text: its surface, its lower case, a crude stem and its place."""
 
     text: str
@@ -43,8 +50,7 @@ class Word:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cue:
+class Cue(NamedTuple):
     """A phrase of the list `family` at `start:end` of a text."""
 
     family: str
@@ -62,7 +68,7 @@ def words(text: str) -> Iterator[Word]:
 def stem(word: str) -> str:
     """A crude, mostly English stem: without genitive, plural and verb endings."""
     word = word.removesuffix("'s")
-    for ending, put, least in (("ies", "y", 5), ("ing", "", 6), ("ed", "", 5), ("es", "", 5), ("s", "", 4)):
+    for ending, put, least in _ENDINGS.get(word[-1:], ()):
         if word.endswith(ending) and len(word) >= least and not word.endswith("ss"):
             word = word[: -len(ending)] + put
             break

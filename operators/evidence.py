@@ -14,7 +14,6 @@ from math import log
 from operators.cues import words
 from operators.gaps import Gap
 from operators.memory import MemoryTurn
-from operators.messages import Turn
 from operators.salience import Reading, read
 from operators.sentences import sentences
 
@@ -29,10 +28,10 @@ Evidence = tuple[MemoryTurn, str]
 
 
 def match_evidence(
-    turns: Sequence[Turn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
+    window: Sequence[Reading], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
 ) -> Mapping[int, Evidence]:
-    """The evidence of each gap that has any, by the gap's index."""
-    readings = {reading.turn.id: reading for reading in read(turns)}
+    """The evidence of each gap that has any, by the gap's index; `window` are its turns as read."""
+    readings = {reading.turn.id: reading for reading in window}
     memory = [entry for entry in memory if entry.text.strip()]
     remembered = [
         _stems(reading) for reading in read([replace(entry.turn, text=entry.text) for entry in memory])
@@ -40,7 +39,7 @@ def match_evidence(
     texts = [*map(_stems, readings.values()), *remembered]
     frequency = Counter(stem for stems in texts for stem in stems)
     rarity = {stem: log((len(texts) + 1) / count) for stem, count in frequency.items()}
-    authors = {word.stem for turn in turns for word in words(turn.author.name)}
+    authors = {word.stem for reading in window for word in words(reading.turn.author.name)}
     found = {}
     for index, gap in enumerate(gaps):
         if gap.utterance not in readings or not memory:

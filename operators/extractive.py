@@ -18,7 +18,7 @@ from operators.evidence import Evidence, match_evidence
 from operators.gaps import Gap
 from operators.memory import MemoryTurn
 from operators.messages import Turn
-from operators.salience import salience
+from operators.salience import Reading, read
 from operators.sentences import sentences
 from operators.tokens import count, decode, encode
 
@@ -40,11 +40,18 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """An utterance that may get a line: its score, and the gap that evidence was found for."""
+    """An utterance that may get a line, and the gap that evidence was found for."""
 
-    turn: Turn
-    score: float
+    reading: Reading
     gap: int | None
+
+    @property
+    def turn(self) -> Turn:
+        return self.reading.turn
+
+    @property
+    def score(self) -> float:
+        return self.reading.salience + _RESOLVED * (self.gap is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +63,13 @@ class ExtractiveSummarizer:
 
     def summarize(self, turns: Sequence[Turn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Digest:
         """The digest of a window; every window with a word in it gets a line."""
-        evidence = match_evidence(turns, gaps, memory)
+        readings = read(turns)
+        evidence = match_evidence(readings, gaps, memory)
         resolved = {gaps[index].utterance: index for index in evidence}
         candidates = [
-            _Candidate(turn, score + _RESOLVED * (turn.id in resolved), resolved.get(turn.id))
-            for turn, score in zip(turns, salience(turns), strict=True)
-            if turn.text.strip()
+            _Candidate(reading, resolved.get(reading.turn.id))
+            for reading in readings
+            if reading.turn.text.strip()
         ]
         candidates.sort(key=lambda candidate: (-candidate.score, candidate.turn.seq))
         days = {turn.ts.date() for turn in turns}

@@ -15,7 +15,7 @@ from math import exp
 from operators.cues import ENGLISH, JAPANESE, LEXICONS, Cue, Lexicon, Word, words
 from operators.messages import Turn
 
-__all__ = ["Reading", "read", "salience"]
+__all__ = ["Reading", "read"]
 
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _NOT_PROSE = re.compile(
@@ -47,17 +47,12 @@ class Reading:
     salience: float
 
 
-def salience(turns: Sequence[Turn]) -> tuple[float, ...]:
-    """How worthy of a summary each turn is, in [0, 1].
+def read(turns: Sequence[Turn]) -> tuple[Reading, ...]:
+    """Split the turns of a window into words and cues, and say how worthy of a summary each is.
 
-    Content words raise it with diminishing returns, words new to the window more than repeated
+    Content words raise salience with diminishing returns, words new to the window more than repeated
     ones; plans, events, requests and figures add to it; social phrases and bots lower it.
     """
-    return tuple(reading.salience for reading in read(turns))
-
-
-def read(turns: Sequence[Turn]) -> tuple[Reading, ...]:
-    """Split the turns of a window into words and cues, and score them."""
     texts = [_prose(turn.text) for turn in turns]
     tokens = [tuple(words(text)) for text in texts]
     usual = _language((word for line in tokens for word in line), ENGLISH)

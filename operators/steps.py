@@ -201,6 +201,8 @@ async def _detect(engine: Engine, window: Window) -> Gapped:
     live = _live(engine, window, revision)
     if not live.turns:
         return Gapped(window, revision, _NO_GAPS, 0.0, gone=True)
+    if not engine.max_gaps:
+        return Gapped(window, revision, _NO_GAPS, 0.0)
     try:
         with stage("gaps"):
             detection = await engine.gaps.detect(live, max_gaps=engine.max_gaps)

@@ -10,12 +10,16 @@ from hypothesis import strategies as st
 
 from operators.cues import ENGLISH, GERMAN, JAPANESE, SPANISH
 from operators.messages import Author, Turn
-from operators.salience import read, salience
+from operators.salience import read
 
 
 def turn(n: int, text: str, *, bot: bool = False) -> Turn:
     ts = datetime(2026, 3, 2, 9, tzinfo=UTC) + timedelta(minutes=n)
     return Turn(n, f"m{n}", ts, Author(f"u{n % 2}", ("Ana", "Ben")[n % 2], bot), text, 10, 0)
+
+
+def salience(turns: list[Turn]) -> tuple[float, ...]:
+    return tuple(reading.salience for reading in read(turns))
 
 
 def scores(*texts: str) -> tuple[float, ...]:
