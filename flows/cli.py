@@ -448,6 +448,22 @@ def bench_embedding(
         )
 
 
+@bench.command("throughput")
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
+)
+@click.option("--messages", type=click.IntRange(1), default=4000, show_default=True, help="In each run.")
+@click.option("--channels", type=click.IntRange(1), default=40, show_default=True, help="They are in.")
+@click.option("--processes", type=click.IntRange(1), multiple=True, default=(1, 2), show_default=True)
+@click.option("--way", "ways", multiple=True, help="By its name in the table.  [default: all]")
+@click.option("--json", type=_FILE, help="Write the figures.")
+def bench_throughput(files: tuple[Path, ...], **options: Any) -> None:
+    """Measure messages a second through the whole flow, with the texts of chat FILES and no model."""
+    from flows.throughput import run_throughput
+
+    run_throughput(files, **options)
+
+
 def _run(kind: Any, options: dict[str, Any]) -> None:
     from flows.replay import run_files
 

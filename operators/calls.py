@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, wait
@@ -20,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from bytewax.operators import StatefulBatchLogic
 
+from operators.metrics import EXECUTOR_SECONDS
 from operators.state import Stamped, stamped, unstamped
 
 __all__ = ["ConcurrentCalls", "Grouped", "drain", "on_executor"]
@@ -28,6 +30,7 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 _POLL = timedelta(milliseconds=10)
 _ARRIVAL = count()
+_WORK = {0: "summary", 1: "memory", 2: "gaps", 3: "store", 4: "record"}  # by priority
 
 
 async def on_executor(work: Callable[[], Y], *, priority: int = 0) -> Y:
@@ -193,13 +196,15 @@ def _queue() -> PriorityQueue[tuple[int, int, Callable[[], Any], Future[Any]]]:
 
 def _work(waiting: PriorityQueue[tuple[int, int, Callable[[], Any], Future[Any]]]) -> None:
     while True:
-        _, _, work, future = waiting.get()
+        priority, _, work, future = waiting.get()
         if not future.set_running_or_notify_cancel():
             continue
+        started = time.perf_counter()
         try:
             future.set_result(work())
         except BaseException as err:
             future.set_exception(err)
+        EXECUTOR_SECONDS.labels(_WORK.get(priority, "other")).inc(time.perf_counter() - started)
 
 
 @cache

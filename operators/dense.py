@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operators.arrays import GrowingArray
+from operators.metrics import EMBEDDING_SECONDS
 
 __all__ = ["AsOfDense", "Embedder", "OneAtATime", "Vectors"]
 
@@ -44,7 +46,7 @@ class Embedder(Protocol):
 
 
 class OneAtATime:
-    """An embedder that several threads may use: their calls wait for each other."""
+    """An embedder that several threads may use: their calls wait for each other, and are timed."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -55,13 +57,19 @@ class OneAtATime:
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """As the inner embedder's."""
-        with self._lock:
-            return self._inner.embed_passages(texts)
+        return self._timed(self._inner.embed_passages, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """As the inner embedder's."""
+        return self._timed(self._inner.embed_queries, texts)
+
+    def _timed(self, embed: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> Vectors:
         with self._lock:
-            return self._inner.embed_queries(texts)
+            started = time.perf_counter()
+            try:
+                return embed(texts)
+            finally:
+                EMBEDDING_SECONDS.inc(time.perf_counter() - started)
 
 
 class AsOfDense:

@@ -16,6 +16,8 @@ __all__ = [
     "DEAD_LETTERS",
     "DEGRADED",
     "DROPPED_GAPS",
+    "EMBEDDING_SECONDS",
+    "EXECUTOR_SECONDS",
     "LOST",
     "MESSAGES",
     "PENDING_WINDOWS",
@@ -39,6 +41,10 @@ STAGE_SECONDS = Histogram(
     ["stage"],
     buckets=(0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300),
 )
+EXECUTOR_SECONDS = Counter(
+    "backscroll_executor_seconds", "Time of the thread that works on the processor and the disk.", ["work"]
+)
+EMBEDDING_SECONDS = Counter("backscroll_embedding_seconds", "Time in the embedder, whichever work it is for.")
 LLM_CALLS = Counter("backscroll_llm_calls", "Calls of a language model.", ["stage", "outcome"])
 LLM_TOKENS = Counter("backscroll_llm_tokens", "Tokens of a language model.", ["stage", "direction"])
 LLM_SECONDS = Histogram(
