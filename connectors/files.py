@@ -1,15 +1,18 @@
-"""What every file reader shares: `FormatError`, opening, a whole JSON document and its entries.
+"""What every file reader shares: `Format`, `FormatError`, opening, a JSON document and its entries.
 
 A reader hands on one `Received` per entry. A damaged entry becomes a `Received` whose value is a
-`MessageError`, so it costs no other entry; only a file that as a whole is not of the format
-raises, and then a `FormatError`.
+`MessageError`, so it costs no other entry; what is neither a message nor damage, such as a notice
+that somebody joined, becomes a `Skipped`, which is counted by its reason. Only a file that as a
+whole is not of the format raises, and then a `FormatError`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO, TypeAlias
 
 import orjson
@@ -18,13 +21,25 @@ from operators.messages import MessageError, Received
 
 __all__ = [
     "BOM",
+    "CHANGED",
+    "DELETED",
+    "EMPTY",
+    "NEEDS_TIME_ZONE",
+    "NOTICE",
+    "Format",
     "FormatError",
+    "Head",
+    "Item",
+    "Reader",
+    "Skipped",
     "StrPath",
+    "attempted",
     "entry_object",
     "entry_received",
     "file_name",
     "load_json",
     "open_file",
+    "stem",
     "text_field",
     "text_with_caption",
 ]
@@ -35,6 +50,50 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 class FormatError(ValueError):
     """A file cannot be read as chat; one line says what, where and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An entry that is left out on purpose; `reason` says what such entries are, in the plural."""
+
+    reason: str
+
+
+NOTICE = Skipped("notices and reactions: joins, leaves, topics, pins, calls")
+DELETED = Skipped("deleted messages")
+CHANGED = Skipped("edits and deletions, which are no messages of their own")
+NEEDS_TIME_ZONE = "its times name no time zone: say which they are in, --tz Europe/Berlin"
+EMPTY = Skipped("messages without text of their own: media, stickers, quotations")
+
+Item: TypeAlias = Received | Skipped
+Reader: TypeAlias = Callable[[StrPath, tzinfo | None], Iterator[Item]]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a format is told from: the path, the first bytes, the members of an archive or folder.
+
+    `whole` says that `start` is the whole file.
+    """
+
+    path: StrPath
+    start: bytes = b""
+    whole: bool = True
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How to read a format, and how to recognise a file of it.
+
+    `local_times` says whether the file's times mean nothing without a time zone; `again` that the
+    file is read more than once, so that a pipe will not do.
+    """
+
+    read: Reader
+    recognises: Callable[[Head], bool]
+    local_times: Callable[[Head], bool] = lambda _: False
+    again: bool = False
 
 
 def file_name(path: StrPath) -> str:
@@ -73,14 +132,30 @@ def load_json(path: StrPath, *, expected: str) -> Any:
 def entry_received(
     path: StrPath, place: str, entry: object, value: Mapping[str, Any] | MessageError
 ) -> Received:
-    """An entry of a dataset as received: its message or what is wrong, its place and its JSON."""
+    """An entry as received: its message or what is wrong, its place, its bytes or its JSON."""
     try:
-        raw = orjson.dumps(entry)
+        raw = entry if isinstance(entry, bytes) else orjson.dumps(entry)
     except orjson.JSONEncodeError:  # nested deeper than orjson writes: still only this entry's loss
         raw = b""
     if isinstance(value, MessageError):
         value = value.with_traceback(None)  # it would keep the whole document alive
     return Received(value, (("file", file_name(path)), ("entry", place)), raw)
+
+
+def attempted(
+    path: StrPath, place: str, entry: object, message: Callable[[], Mapping[str, Any] | Skipped]
+) -> Item:
+    """What `message` makes of an entry: a message, something to skip, or its `MessageError`."""
+    try:
+        value = message()
+    except MessageError as err:
+        return entry_received(path, place, entry, err)
+    return value if isinstance(value, Skipped) else entry_received(path, place, entry, value)
+
+
+def stem(path: StrPath) -> str:
+    """The name of a file without its folder and its last suffix."""
+    return PurePath(file_name(path)).stem
 
 
 def entry_object(entry: object) -> dict[str, Any]:

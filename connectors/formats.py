@@ -1,6 +1,16 @@
 """The file formats by name, and which of them a file is in.
 
     messages      JSON Lines, one message a line (`jsonl`)
+    slack         a Slack export, zip or folder (`slack_export`)
+    discord       a channel from DiscordChatExporter, JSON (`discord_export`)
+    mattermost    a Mattermost bulk export (`mattermost_export`)
+    zulip         a Zulip export, tar.gz or folder (`zulip_export`)
+    matrix        Matrix events, JSON (`matrix_export`)
+    telegram      Telegram Desktop's result.json (`telegram_export`)
+    whatsapp      WhatsApp's "Export chat", text or zip (`whatsapp_export`)
+    teams         Microsoft Teams messages of the Graph API (`teams_export`)
+    mbox          mail (`mbox`)
+    irc           logs of irssi, WeeChat and ZNC (`irc_logs`)
     locomo        LoCoMo conversations (`locomo`)
     realtalk      a REALTALK chat (`realtalk`)
     evermembench  an EverMemBench-Dynamic dialogue file (`evermembench`)
@@ -13,29 +23,48 @@ from __future__ import annotations
 
 import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import tzinfo
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
 
 import orjson
 
-from connectors import evermembench, jsonl, locomo, realtalk
-from connectors.files import BOM, FormatError, StrPath, file_name, open_file
+from connectors import (
+    discord_export,
+    evermembench,
+    irc_logs,
+    jsonl,
+    locomo,
+    matrix_export,
+    mattermost_export,
+    mbox,
+    realtalk,
+    slack_export,
+    teams_export,
+    telegram_export,
+    whatsapp_export,
+    zulip_export,
+)
+from connectors.archives import is_tar, is_zip, member_names
+from connectors.files import (
+    BOM,
+    NEEDS_TIME_ZONE,
+    Format,
+    FormatError,
+    Head,
+    Skipped,
+    StrPath,
+    file_name,
+    open_file,
+)
 from operators.messages import Received
 
-__all__ = ["FORMATS", "FormatError", "Reader", "check_file", "detect_format", "read_file"]
+__all__ = ["FORMATS", "SKIPPED", "FormatError", "check_file", "detect_format", "read_file"]
 
-Reader: TypeAlias = Callable[[StrPath], Iterator[Received]]
-FORMATS: Mapping[str, Reader] = MappingProxyType(
-    {
-        "messages": jsonl.read,
-        "locomo": locomo.read,
-        "realtalk": realtalk.read,
-        "evermembench": evermembench.read,
-    }
-)
-
+SKIPPED = "skipped: "  # before the reason, where skipped entries are counted
 _HEAD_BYTES = 64 * 1024
 # In JSON a quote inside a text is escaped, so these match keys only, never what someone wrote.
 _SIGNS = (
@@ -47,75 +76,15 @@ _SIGNS = (
 _CUT_MESSAGE = (rb"^\s*\{", rb'"channel"\s*:', rb'"(ts|id|text)"\s*:')
 
 
-def check_file(path: StrPath, format: str = "auto") -> str:
-    """The format to read a file in, told from its head where `format` is `auto`.
-
-    A pipe cannot be looked at first and read later, so its format has to be named.
-
-    Raises:
-        FormatError: the file is missing, a directory or not readable, or its format is unknown.
-    """
-    if format != "auto" and format not in FORMATS:
-        raise FormatError(f"format {format!r} is unknown: use auto, {', '.join(FORMATS)}")
-    try:
-        mode = Path(path).stat().st_mode
-    except FileNotFoundError as err:
-        raise FormatError(f"{file_name(path)}: no such file") from err
-    except (OSError, ValueError):
-        mode = stat.S_IFREG  # opening it says why
-    if stat.S_ISDIR(mode):
-        raise FormatError(f"{file_name(path)}: is a directory: name a file in it")
-    if not stat.S_ISREG(mode):
-        if format == "auto":
-            raise FormatError(f"{file_name(path)}: is not a regular file: name its format, --format messages")
-        return format
-    if format == "auto":
-        return detect_format(path)
-    open_file(path).close()
-    return format
-
-
-def read_file(path: StrPath, format: str = "auto") -> Iterator[Received]:
-    """Yield what a file holds; `check_file` runs at the call, reading begins with the first item.
-
-    Raises:
-        FormatError: as `check_file`; while reading, where the file as a whole is not of the format.
-    """
-    return FORMATS[check_file(path, format)](path)
-
-
-def detect_format(path: StrPath) -> str:
-    """Tell the format from the first 64 KiB; an empty file is `messages` with nothing in it.
-
-    One whole line with a message on it makes a file `messages`, whatever stands on other lines.
-
-    Raises:
-        FormatError: the file cannot be read, or it is in none of the formats.
-    """
-    with open_file(path) as file:
-        try:
-            head = file.read(_HEAD_BYTES)
-        except OSError as err:
-            raise FormatError(f"{file_name(path)}: cannot be read: {err.strerror}") from err
-    whole = len(head) < _HEAD_BYTES
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FormatError(f"{file_name(path)}: is UTF-16 text: save it as UTF-8")
-    head = head.removeprefix(BOM)
-    if not head.strip():
-        return "messages"
-    lines = head.split(b"\n")
-    if any(_is_message(line) for line in (lines if whole else lines[:-1])):
-        return "messages"
-    if not whole and len(lines) == 1 and _all_match(_CUT_MESSAGE, head):
-        return "messages"
-    for name, signs in _SIGNS:
-        if head.lstrip().startswith((b"[", b"{")) and _all_match(signs, head):
-            return name
-    raise FormatError(
-        f"{file_name(path)}: format not recognised: expected one JSON message a line "
-        '({"channel", "id", "ts", "author", "text"}) or a LoCoMo, REALTALK or EverMemBench JSON file; '
-        f"a format can be named: {', '.join(FORMATS)}"
-    )
+def _has_message(head: Head) -> bool:
+    if head.members:
+        return False
+    if not head.start.strip():
+        return True
+    lines = head.start.split(b"\n")
+    if any(_is_message(line) for line in (lines if head.whole else lines[:-1])):
+        return True
+    return not head.whole and len(lines) == 1 and _all_match(_CUT_MESSAGE, head.start)
 
 
 def _is_message(line: bytes) -> bool:
@@ -130,3 +99,145 @@ def _is_message(line: bytes) -> bool:
 
 def _all_match(patterns: tuple[bytes, ...], head: bytes) -> bool:
     return all(re.search(pattern, head) for pattern in patterns)
+
+
+def _dataset(name: str, read: Callable[[StrPath], Iterator[Received]]) -> Format:
+    """A data set of JSON, recognised by any of its signs."""
+    signs = [patterns for known, patterns in _SIGNS if known == name]
+
+    def recognises(head: Head) -> bool:
+        return head.start.lstrip().startswith((b"[", b"{")) and any(
+            _all_match(one, head.start) for one in signs
+        )
+
+    return Format(lambda path, _: read(path), recognises)
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "messages": Format(lambda path, _: jsonl.read(path), _has_message),
+        "slack": slack_export.FORMAT,
+        "discord": discord_export.FORMAT,
+        "mattermost": mattermost_export.FORMAT,
+        "zulip": zulip_export.FORMAT,
+        "matrix": matrix_export.FORMAT,
+        "telegram": telegram_export.FORMAT,
+        "whatsapp": whatsapp_export.FORMAT,
+        "teams": teams_export.FORMAT,
+        "mbox": mbox.FORMAT,
+        "irc": irc_logs.FORMAT,
+        "locomo": _dataset("locomo", locomo.read),
+        "realtalk": _dataset("realtalk", realtalk.read),
+        "evermembench": _dataset("evermembench", evermembench.read),
+    }
+)
+
+
+def check_file(path: StrPath, format: str = "auto", tz: tzinfo | None = None) -> str:
+    """The format to read a file in, told from its head where `format` is `auto`.
+
+    A pipe cannot be looked at first and read later, so its format has to be named, and has to be one
+    that is read once. `tz` is the time zone of times that name none.
+
+    Raises:
+        FormatError: the file is missing or not readable, a folder that is no export, its format is
+            unknown, or it needs a time zone.
+    """
+    if format != "auto" and format not in FORMATS:
+        raise FormatError(f"format {format!r} is unknown: use auto, {', '.join(FORMATS)}")
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError as err:
+        raise FormatError(f"{file_name(path)}: no such file") from err
+    except (OSError, ValueError):
+        mode = stat.S_IFREG  # opening it says why
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        return _check_pipe(path, format, tz)
+    head = _head(path, is_folder=stat.S_ISDIR(mode))
+    if stat.S_ISDIR(mode) and not any(FORMATS[name].recognises(head) for name in _named(format)):
+        raise FormatError(f"{file_name(path)}: is a directory: name a file in it")
+    format = _detected(head) if format == "auto" else format
+    if tz is None and FORMATS[format].local_times(head):
+        raise FormatError(f"{file_name(path)}: {NEEDS_TIME_ZONE}")
+    return format
+
+
+def read_file(
+    path: StrPath, format: str = "auto", *, tz: tzinfo | None = None, counters: Counter[str] | None = None
+) -> Iterator[Received]:
+    """Yield what a file holds; `check_file` runs at the call, reading begins with the first item.
+
+    Args:
+        path: a file, or the folder of an export.
+        format: one of `FORMATS`, or `auto`.
+        tz: the time zone of times that name none.
+        counters: counts what is skipped, by `SKIPPED` and the reason.
+
+    Raises:
+        FormatError: as `check_file`; while reading, where the file as a whole is not of the format.
+    """
+    items = FORMATS[check_file(path, format, tz)].read(path, tz)
+    return _without_skipped(items, Counter() if counters is None else counters)
+
+
+def detect_format(path: StrPath) -> str:
+    """Tell the format from the first 64 KiB; an empty file is `messages` with nothing in it.
+
+    One whole line with a message on it makes a file `messages`, whatever stands on other lines.
+
+    Raises:
+        FormatError: the file cannot be read, or it is in none of the formats.
+    """
+    return _detected(_head(path, is_folder=Path(path).is_dir()))
+
+
+def _without_skipped(items: Iterator[Received | Skipped], counters: Counter[str]) -> Iterator[Received]:
+    for item in items:
+        if isinstance(item, Skipped):
+            counters[SKIPPED + item.reason] += 1
+        else:
+            yield item
+
+
+def _check_pipe(path: StrPath, format: str, tz: tzinfo | None) -> str:
+    if format == "auto":
+        raise FormatError(f"{file_name(path)}: is not a regular file: name its format, --format messages")
+    if FORMATS[format].again:
+        raise FormatError(
+            f"{file_name(path)}: is not a regular file, and {format} is read twice: save it as a file"
+        )
+    if tz is None and FORMATS[format].local_times(Head(path)):
+        raise FormatError(f"{file_name(path)}: {NEEDS_TIME_ZONE}")
+    return format
+
+
+def _named(format: str) -> tuple[str, ...]:
+    return tuple(FORMATS) if format == "auto" else (format,)
+
+
+def _head(path: StrPath, *, is_folder: bool) -> Head:
+    if is_folder:
+        return Head(path, members=member_names(path))
+    with open_file(path) as file:
+        try:
+            start = file.read(_HEAD_BYTES)
+        except OSError as err:
+            raise FormatError(f"{file_name(path)}: cannot be read: {err.strerror}") from err
+    members: tuple[str, ...] = ()
+    if is_zip(start) or is_tar(start):
+        with suppress(FormatError):  # it may not be what its first bytes say
+            members = member_names(path)
+    return Head(path, start.removeprefix(BOM), len(start) < _HEAD_BYTES, members)
+
+
+def _detected(head: Head) -> str:
+    if head.start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FormatError(f"{file_name(head.path)}: is UTF-16 text: save it as UTF-8")
+    for name, format in FORMATS.items():
+        if format.recognises(head):
+            return name
+    raise FormatError(
+        f"{file_name(head.path)}: format not recognised: expected one JSON message a line "
+        '({"channel", "id", "ts", "author", "text"}) or an export as docs/readers.md describes them; '
+        f"a format can be named: {', '.join(FORMATS)}"
+    )

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import BinaryIO
+from typing import IO
 
 from connectors.files import BOM, FormatError, StrPath, file_name, open_file
 from operators.messages import MessageError, Received
 
-__all__ = ["MAX_LINE_BYTES", "read"]
+__all__ = ["MAX_LINE_BYTES", "read", "read_lines"]
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 _KEPT_BYTES = 64 * 1024  # of a line that is too long: enough to recognise it in a dead letter
@@ -36,28 +36,32 @@ def read(path: StrPath) -> Iterator[Received]:
     Raises:
         FormatError: the file cannot be read.
     """
-    name = file_name(path)
     with open_file(path) as file:
-        for number in count(1):
-            try:
-                line = file.readline(MAX_LINE_BYTES + 1)
-                if not line:
-                    return
-                too_long = len(line) > MAX_LINE_BYTES and not line.endswith(b"\n")
-                if too_long:
-                    line = line[:_KEPT_BYTES]
-                    _skip_line(file)
-            except OSError as err:
-                raise FormatError(f"{name}: reading stopped at line {number}: {err.strerror}") from err
-            if number == 1:
-                line = line.removeprefix(BOM)
-            line = line.removesuffix(b"\n").removesuffix(b"\r")
-            origin = (("file", name), ("line", number))
+        yield from read_lines(file, file_name(path))
+
+
+def read_lines(file: IO[bytes], name: str) -> Iterator[Received]:
+    """As `read`, from a file that is open; `name` is what to call it."""
+    for number in count(1):
+        try:
+            line = file.readline(MAX_LINE_BYTES + 1)
+            if not line:
+                return
+            too_long = len(line) > MAX_LINE_BYTES and not line.endswith(b"\n")
             if too_long:
-                msg = f"the line is longer than {MAX_LINE_BYTES:,} bytes: a message is one JSON object a line"
-                yield Received(MessageError(msg), origin, line)
-            elif line.strip():
-                yield Received(_checked(line), origin, line)
+                line = line[:_KEPT_BYTES]
+                _skip_line(file)
+        except OSError as err:
+            raise FormatError(f"{name}: reading stopped at line {number}: {err.strerror}") from err
+        if number == 1:
+            line = line.removeprefix(BOM)
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        origin = (("file", name), ("line", number))
+        if too_long:
+            msg = f"the line is longer than {MAX_LINE_BYTES:,} bytes: a message is one JSON object a line"
+            yield Received(MessageError(msg), origin, line)
+        elif line.strip():
+            yield Received(_checked(line), origin, line)
 
 
 def _checked(line: bytes) -> bytes | MessageError:
@@ -68,6 +72,6 @@ def _checked(line: bytes) -> bytes | MessageError:
     return line
 
 
-def _skip_line(file: BinaryIO) -> None:
+def _skip_line(file: IO[bytes]) -> None:
     while (rest := file.readline(_KEPT_BYTES)) and not rest.endswith(b"\n"):
         pass

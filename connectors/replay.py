@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from pathlib import Path
 
@@ -24,6 +25,8 @@ class FilesSource(FixedPartitionedSource[Received, int]):
     Args:
         files: paths and their formats, in order.
         speed: how many seconds of chat to replay in one second; None for as fast as possible.
+        tz: the time zone of times that name none.
+        counters: counts what the readers skip, by the reason.
         throttled: whether to wait because too much is in flight.
         stopping: whether to end now.
         fail: told that a file cannot be read on; the input then ends.
@@ -34,12 +37,16 @@ class FilesSource(FixedPartitionedSource[Received, int]):
         files: Sequence[tuple[Path, str]],
         *,
         speed: float | None,
+        tz: tzinfo | None = None,
+        counters: Counter[str] | None = None,
         throttled: Callable[[], bool],
         stopping: Callable[[], bool],
         fail: Callable[[FormatError], None],
     ) -> None:
         self._files = files
         self._speed = speed
+        self._tz = tz
+        self._counters = counters
         self._throttled = throttled
         self._stopping = stopping
         self._fail = fail
@@ -51,7 +58,11 @@ class FilesSource(FixedPartitionedSource[Received, int]):
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> _FilesPartition:
         """Bytewax: called once, by the worker that reads."""
         del step_id, for_part
-        received = (item for path, format_ in self._files for item in read_file(path, format_))
+        received = (
+            item
+            for path, format_ in self._files
+            for item in read_file(path, format_, tz=self._tz, counters=self._counters)
+        )
         pace = None if self._speed is None else _Pace(self._speed)
         return _FilesPartition(islice(received, resume_state or 0, None), self, pace, resume_state or 0)
 

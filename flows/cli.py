@@ -15,7 +15,23 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_FORMATS = ("auto", "messages", "locomo", "realtalk", "evermembench")
+_FORMATS = (
+    "auto",
+    "messages",
+    "slack",
+    "discord",
+    "mattermost",
+    "zulip",
+    "matrix",
+    "telegram",
+    "whatsapp",
+    "teams",
+    "mbox",
+    "irc",
+    "locomo",
+    "realtalk",
+    "evermembench",
+)
 _STRATEGIES = ("backscroll", "remember", "recent", "hybrid", "sparse", "dense", "none")
 _COMPARED = (
     *_STRATEGIES,
@@ -75,6 +91,7 @@ _engine = _options(
 _common = _options(
     click.argument("files", nargs=-1, required=True, type=_FILE),
     click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True),
+    _setting("--tz", "tz", help="Time zone of files whose times name none, as Europe/Berlin."),
     _setting("--store", "store", help="LanceDB history.  [default: a temporary one; ingest needs it]"),
     _engine,
     _workers,
@@ -151,7 +168,7 @@ def replay(**options: Any) -> None:
     from flows.into import run_into
 
     given = {name: options[name] for name in ("format", "dead_letters", "speed")}
-    settings = _settings({"namespace": options["namespace"]}, options["config"])
+    settings = _settings({name: options[name] for name in ("namespace", "tz")}, options["config"])
     sys.exit(run_into(options["files"], settings, into, **given))
 
 

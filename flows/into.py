@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,9 +21,10 @@ from connectors.kafka_producer import Delivery, Record
 from flows.kafka_settings import kafka_connection
 from flows.mistakes import Mistake, in_one_line
 from flows.outlet import FileOutlet
-from flows.progress import count_entries
+from flows.progress import count_entries, left_out
 from flows.settings import Settings
 from flows.stopping import Stop, stoppable
+from flows.time_zones import time_zone
 from operators.messages import DeadLetter, Message, MessageError, Received, format_time, parse_message
 
 __all__ = ["message_json", "run_into"]
@@ -57,15 +59,21 @@ def run_into(
     console = Console(stderr=True, highlight=False)
     brokers, topic = _target(into)
     letters = dead_letters or Path("dead-letters.jsonl")
+    skipped: Counter[str] = Counter()
     if letters.resolve() in {path.resolve() for path in files}:
         raise Mistake(f"{letters} is an input: write to another file")
     with in_one_line(), stoppable() as stop:
-        named = [(path, check_file(path, format)) for path in files]
+        tz = None if settings.tz is None else time_zone(settings.tz)
+        named = [(path, check_file(path, format, tz)) for path in files]
         connection = kafka_connection(settings.model_copy(update={"kafka_brokers": brokers}))
         delivery = Delivery(connection, topic, stopping=stop.is_set, too_large=_too_large)
         with FileOutlet(None, letters, "jsonl") as outlet, _Counts(console, count_entries(named)) as counts:
             try:
-                items = (item for path, format_ in named for item in read_file(path, format_))
+                items = (
+                    item
+                    for path, format_ in named
+                    for item in read_file(path, format_, tz=tz, counters=skipped)
+                )
                 _send(items, delivery, outlet, counts, namespace=settings.namespace, speed=speed, stop=stop)
             finally:
                 delivery.close()
@@ -73,6 +81,8 @@ def run_into(
     sent = f"{counts.messages:,} message{plural} into {topic} in {counts.seconds:.1f} s"
     rejected = f", {counts.rejected:,} rejected: see {letters}" if counts.rejected else ""
     console.print(sent + rejected, markup=False, soft_wrap=True)
+    for line in left_out(skipped, outlet.reasons):
+        console.print(line, markup=False, soft_wrap=True)
     return 128 + stop.signal if stop.signal else 0
 
 

@@ -18,6 +18,7 @@ from connectors.sinks import CallbackSink
 from flows.ingest import ingest_flow
 from flows.settings import Settings
 from flows.summarize import summarize_flow
+from flows.time_zones import time_zone
 from operators.engine import Engine
 from operators.messages import DeadLetter
 from operators.summaries import Emission
@@ -102,6 +103,8 @@ def _files_flow(job: Job, engine: Engine, outlet: Outlet) -> Dataflow:
     source = FilesSource(
         [(Path(path), format_) for path, format_ in job.files],
         speed=job.speed,
+        tz=None if job.settings.tz is None else time_zone(job.settings.tz),
+        counters=engine.counters,
         throttled=lambda: engine.throttled,
         stopping=engine.stopping.is_set,
         fail=engine.fail,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -10,11 +12,14 @@ from types import TracebackType
 from typing import IO, Any, Literal, Self
 
 import click
+import orjson
 from rich.console import Console
 
 from flows.cards import print_card
 
 __all__ = ["FileOutlet"]
+
+_PARTICULARS = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\d,.]*""")
 
 
 class FileOutlet:
@@ -29,6 +34,7 @@ class FileOutlet:
     def __init__(self, out: Path | None, dead_letters: Path, form: Literal["jsonl", "cards"]) -> None:
         self.dead_letters_path = dead_letters
         self.left_open: list[Mapping[str, Any]] = []
+        self.reasons: Counter[str] = Counter()
         self._console = Console(highlight=False)
         self._cards = form == "cards" and out is None
         self._files = ExitStack()
@@ -56,7 +62,8 @@ class FileOutlet:
         _write(self._out, self._out_name, bodies)
 
     def dead_letters(self, letters: Sequence[bytes]) -> None:
-        """Write rejected input."""
+        """Write rejected input, and count why it was."""
+        self.reasons.update(_kind_of_reason(orjson.loads(letter)["reason"]) for letter in letters)
         if self._rejects is None:
             self._rejects = self._open(self.dead_letters_path)
         _write(self._rejects, str(self.dead_letters_path), letters)
@@ -70,6 +77,11 @@ class FileOutlet:
             return self._files.enter_context(path.open("wb"))
         except OSError as err:
             raise click.UsageError(f"{path}: cannot be written: {err.strerror}") from err
+
+
+def _kind_of_reason(reason: str) -> str:
+    """A reason without what it quotes of the message, so that equal ones can be counted."""
+    return _PARTICULARS.sub("…", reason)
 
 
 def _write(file: IO[bytes], name: str, lines: Sequence[bytes]) -> None:

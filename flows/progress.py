@@ -8,15 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-__all__ = ["count_entries", "follow", "report", "show_progress"]
+from connectors.formats import SKIPPED
+
+__all__ = ["count_entries", "follow", "left_out", "report", "show_progress"]
 
 _PLAIN_SECONDS = 10.0
+_MOST_REASONS = 8
 
 
 def count_entries(files: Sequence[tuple[Path, str]]) -> int | None:
@@ -77,6 +82,7 @@ def report(
     *,
     seconds: float,
     dead_letters: Path | str,
+    reasons: Mapping[str, int] = MappingProxyType({}),
     left_open: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """What came in, what came of it, and what was refused."""
@@ -96,7 +102,11 @@ def report(
         table.add_row(
             f"{count['lost']:,}", "messages lost: the broker had deleted them before they were read"
         )
+    for reason, skipped in _skipped(counters):
+        table.add_row(f"{skipped:,}", reason)
     table.add_row(f"{count['dead_letters']:,}", _rejected(count["dead_letters"], dead_letters))
+    for reason, rejected in _most_common(reasons):
+        table.add_row("", Text(f"{rejected:,} {reason}"))
     table.add_row(f"{count['windows']:,}", f"windows closed, {count['recorded']:,} of them new to the store")
     if count["summaries"] or count["reissued"]:
         table.add_row(
@@ -121,6 +131,24 @@ def report(
             "window yet and were not recorded: begin the live stream there or before",
             highlight=False,
         )
+
+
+def left_out(counters: Mapping[str, int], reasons: Mapping[str, int]) -> Iterator[str]:
+    """Lines about what was skipped, and why input was rejected."""
+    for reason, count in (*_skipped(counters), *_most_common(reasons)):
+        yield f"{count:,} {reason}"
+
+
+def _skipped(counters: Mapping[str, int]) -> list[tuple[str, int]]:
+    skipped = {name: count for name, count in counters.items() if name.startswith(SKIPPED)}
+    return sorted(skipped.items(), key=lambda pair: -pair[1])
+
+
+def _most_common(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The reasons by how often they were given; of many, the first few."""
+    counted = Counter(reasons).most_common()
+    rest = sum(count for _, count in counted[_MOST_REASONS:])
+    return counted[:_MOST_REASONS] + ([("for other reasons", rest)] if rest else [])
 
 
 def _rejected(count: int, path: Path | str) -> str:

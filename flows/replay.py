@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from datetime import tzinfo
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from flows.outlet import FileOutlet
 from flows.progress import count_entries, report, show_progress
 from flows.settings import Settings
 from flows.stopping import Stop, stoppable
+from flows.time_zones import time_zone
 
 __all__ = ["run_files"]
 
@@ -47,7 +49,8 @@ def run_files(
     counters: Counter[str] = Counter()
     letters = dead_letters or (out.parent if out else Path()) / "dead-letters.jsonl"
     with in_one_line():
-        formats = [_with_format(path, format, workers) for path in files]
+        tz = None if settings.tz is None else time_zone(settings.tz)
+        formats = [_with_format(path, format, workers, tz) for path in files]
         _refuse_overwriting([*files, *([detected] if detected else [])], [letters, *([out] if out else [])])
         job = Job(
             kind,
@@ -66,6 +69,7 @@ def run_files(
                 counters,
                 seconds=time.monotonic() - started,
                 dead_letters=letters,
+                reasons=outlet.reasons,
                 left_open=outlet.left_open,
             )
             if detected is not None and counters["summaries"] and not counters["gaps"]:
@@ -90,13 +94,14 @@ def _run(job: Job, outlet: FileOutlet, workers: int, counters: Counter[str], sto
         run_dataflow(job, engine, outlet)
 
 
-def _with_format(path: Path, format: str, workers: int) -> tuple[Path, str]:
+def _with_format(path: Path, format: str, workers: int, tz: tzinfo | None) -> tuple[Path, str]:
     """A file and its format; `-` is standard input, in the format `messages` unless another is named."""
     if path != Path("-"):
-        return path, check_file(path, format)
+        return path, check_file(path, format, tz)
     if workers > 1:
         raise Mistake("standard input has one reader: leave --workers at 1")
-    return Path("/dev/stdin"), "messages" if format == "auto" else format
+    stdin = Path("/dev/stdin")
+    return stdin, check_file(stdin, "messages" if format == "auto" else format, tz)
 
 
 def _refuse_overwriting(inputs: Sequence[Path], outputs: Sequence[Path]) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from flows.kafka_settings import KafkaSettings
+from flows.time_zones import time_zone
 
 __all__ = ["ENV_PREFIX", "Settings", "SettingsError", "load_settings"]
 
@@ -28,6 +29,7 @@ class Settings(KafkaSettings, BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
 
     namespace: str = Field("default", min_length=1, description="namespace of messages that name none")
+    tz: str | None = Field(None, description="time zone of files whose times name none, as Europe/Berlin")
     store: str | None = Field(
         None, min_length=1, description="LanceDB history, a directory or s3://bucket/prefix"
     )
@@ -93,6 +95,13 @@ class Settings(KafkaSettings, BaseSettings):
     summary_temperature: float = Field(0, ge=0, le=2, description="of the model's sampling")
     max_tokens_per_day: int | None = Field(None, ge=0, description="of the model, all channels")
     max_tokens_per_channel_day: int | None = Field(None, ge=0, description="of the model, one channel")
+
+    @field_validator("tz")
+    @classmethod
+    def _is_time_zone(cls, name: str | None) -> str | None:
+        if name is not None:
+            time_zone(name)
+        return name
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

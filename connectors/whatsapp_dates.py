@@ -1,0 +1,60 @@
+"""In which order a file writes day, month and year.
+
+>>> date_order([(1, 2, 26), (2, 2, 26), (13, 2, 26)])
+'dmy'
+>>> date_order([(1, 2, 26), (2, 3, 26)], twelve_hours=True)
+'mdy'
+>>> date_order([(26, 2, 1), (26, 2, 3)])
+'ymd'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+__all__ = ["DateOrder", "Numbers", "date_order", "dated"]
+
+DateOrder: TypeAlias = Literal["dmy", "mdy", "ymd"]
+Numbers: TypeAlias = tuple[int, int, int]
+
+
+def dated(numbers: Numbers, order: DateOrder) -> datetime:
+    """The midnight that the numbers name, without a time zone of its own (it is given as UTC).
+
+    Raises:
+        ValueError: there is no such day.
+    """
+    first, second, third = numbers
+    year, month, day = {
+        "dmy": (third, second, first),
+        "mdy": (third, first, second),
+        "ymd": (first, second, third),
+    }[order]
+    return datetime(year + 2000 if year < 100 else year, month, day, tzinfo=UTC)
+
+
+def date_order(dates: Iterable[Numbers], *, twelve_hours: bool = False) -> DateOrder:
+    """The order in which most dates exist, fewest go back in time, and all lie closest together.
+
+    Args:
+        dates: as the file writes them, one after the other.
+        twelve_hours: whether it counts hours to twelve, which settles what nothing else does:
+            such regions mostly write the month first.
+    """
+    dates = list(dates)
+    rest: tuple[DateOrder, ...] = ("mdy", "dmy", "ymd") if twelve_hours else ("dmy", "mdy", "ymd")
+    return min(rest, key=lambda order: _badness(dates, order))
+
+
+def _badness(dates: list[Numbers], order: DateOrder) -> tuple[int, int, int]:
+    days, impossible = list[int](), 0
+    for numbers in dates:
+        try:
+            days.append(dated(numbers, order).toordinal())
+        except ValueError:
+            impossible += 1
+    backwards = sum(later < earlier for earlier, later in pairwise(days))
+    return impossible, backwards, max(days) - min(days) if days else 0
