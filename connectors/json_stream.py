@@ -271,6 +271,8 @@ class _Scanner:
 
     def _closes(self, margin: bytes) -> bool:
         """Whether the bracket here stands where the one of a container of this margin would."""
+        if self._buffer[max(0, self._at - _LOOK_BACK) : self._at].rstrip().endswith(b","):
+            return False  # something should follow
         begins_line = self._is_behind(self._margin())
         return self._is_behind(margin) or not (begins_line or self._was_indented)
 

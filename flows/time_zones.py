@@ -24,5 +24,5 @@ def time_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):  # also names that would lead out of the data base
         raise ValueError(
-            f"{name!r} is no time zone: use a name like Europe/Berlin, or an offset like +02:00"
+            "no such time zone: use a name like Europe/Berlin, or an offset like +02:00"
         ) from None

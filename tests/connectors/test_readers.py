@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def _without(document: Any, keys: list[str], index: int, indent: int | None) -> 
     return json.dumps(document, indent=indent).encode(), removed
 
 
-@pytest.mark.parametrize("indent", [None, 1, 4])
+@pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("path", ONE_LIST, ids=lambda path: path.parent.name)
 def test_a_damaged_message_costs_no_other(tmp_path: Path, path: Path, indent: int | None) -> None:
     """With closed brackets in any file, with others in one that is indented."""
@@ -183,10 +184,9 @@ def _id(message: dict[str, Any]) -> str:
 
 def _slack_with(tmp_path: Path, path: Path, content: bytes) -> Path:
     folder = tmp_path / "slack"
-    for file in (GOLDEN / "slack").rglob("*.json"):
-        target = folder / file.relative_to(GOLDEN / "slack")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content if file == path else file.read_bytes())
+    if not folder.exists():
+        shutil.copytree(GOLDEN / "slack", folder)
+    (folder / path.relative_to(GOLDEN / "slack")).write_bytes(content)
     return folder
 
 
@@ -208,7 +208,7 @@ def discord(count: int) -> bytes:
     return json.dumps(document, indent=2).encode()
 
 
-@settings(database=None, deadline=None, max_examples=100)
+@settings(database=None, deadline=None, max_examples=80)
 @given(data=st.data())
 def test_one_wrong_byte_costs_its_message_or_a_neighbour(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
