@@ -128,7 +128,7 @@ def _items(path: StrPath, lines: Iterable[Received]) -> Iterator[Item]:
         elif kind in ("user", "bot", "team"):
             _learn(kind, body, server)
         elif kind not in _KINDS:
-            damage = MessageError(f"type is {kind[:40]!r}: a bulk export has {', '.join(_KINDS)}")
+            damage = MessageError(f"type is {kind[:40]!r}: a bulk export has no such lines")
             yield entry_received(path, place, line.raw, damage)
     if not known:
         msg = 'expected lines like {"type": "post", "post": {...}}'
