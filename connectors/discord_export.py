@@ -70,7 +70,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
 
 
 def _recognises(head: Head) -> bool:
-    return head.start.lstrip().startswith(b"{") and all(re.search(sign, head.start) for sign in _SIGNS)
+    return head.is_json_with(_SIGNS)
 
 
 def _message(

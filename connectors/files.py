@@ -9,7 +9,8 @@ whole is not of the format raises, and then a `FormatError`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path, PurePath
@@ -80,6 +81,11 @@ class Head:
     start: bytes = b""
     whole: bool = True
     members: tuple[str, ...] = ()
+
+    def is_json_with(self, signs: Iterable[bytes]) -> bool:
+        """Whether it begins as JSON and each sign, a pattern, is found in it."""
+        is_json = self.start.lstrip().startswith((b"{", b"["))
+        return is_json and all(re.search(sign, self.start) for sign in signs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,12 +105,7 @@ def _dataset(name: str, read: Callable[[StrPath], Iterator[Received]]) -> Format
     """A data set of JSON, recognised by any of its signs."""
     signs = [patterns for known, patterns in _SIGNS if known == name]
 
-    def recognises(head: Head) -> bool:
-        return head.start.lstrip().startswith((b"[", b"{")) and any(
-            _all_match(one, head.start) for one in signs
-        )
-
-    return Format(lambda path, _: read(path), recognises)
+    return Format(lambda path, _: read(path), lambda head: any(map(head.is_json_with, signs)))
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
@@ -154,7 +149,9 @@ def check_file(path: StrPath, format: str = "auto", tz: tzinfo | None = None) ->
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         return _check_pipe(path, format, tz)
     head = _head(path, is_folder=stat.S_ISDIR(mode))
-    if stat.S_ISDIR(mode) and not any(FORMATS[name].recognises(head) for name in _named(format)):
+    names = FORMATS if format == "auto" else (format,)
+    is_export = bool(head.members) and any(FORMATS[name].recognises(head) for name in names)
+    if stat.S_ISDIR(mode) and not is_export:
         raise FormatError(f"{file_name(path)}: is a directory: name a file in it")
     format = _detected(head) if format == "auto" else format
     if tz is None and FORMATS[format].local_times(head):
@@ -209,10 +206,6 @@ def _check_pipe(path: StrPath, format: str, tz: tzinfo | None) -> str:
     if tz is None and FORMATS[format].local_times(Head(path)):
         raise FormatError(f"{file_name(path)}: {NEEDS_TIME_ZONE}")
     return format
-
-
-def _named(format: str) -> tuple[str, ...]:
-    return tuple(FORMATS) if format == "auto" else (format,)
 
 
 def _head(path: StrPath, *, is_folder: bool) -> Head:

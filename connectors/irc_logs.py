@@ -55,6 +55,7 @@ _SAID = re.compile(r"<[ @+%&~!]?(?P<nick>[^>\s]+)> ?(?P<text>.*)")
 _DID = re.compile(r" ?\* [@+%&~!]?(?P<nick>\S+) (?P<text>.*)")
 _NICK = re.compile(r"(?:-!-|\*\*\*|--\t)?\s*(\S+) is now known as (\S+)")
 _NOTICE = re.compile(r"-!-|\*\*\*|-[^\s>-][^\s]*- |!|>>>|\.\.\.")
+_COLOURS = re.compile(r"\x03(?:\d{1,2}(?:,\d{1,2})?)?|\x04[0-9a-fA-F]{6}|[\x02\x0f\x11\x16\x1d-\x1f]")
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAY = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)")
 _HOURS_BACK = 6  # so far back goes no clock: midnight has passed without a marker
@@ -83,7 +84,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
     log, known = _Log(_day_of_file(path), tz, _channel(path)), False
     with open_file(path) as file:
         for line in read_lines(file, file_name(path)):
-            text = _decoded(line.raw)
+            text = _COLOURS.sub("", _decoded(line.raw))
             known = known or bool(_LINE.fullmatch(text) or _MARKER.match(text))
             yield attempted(path, f"line {line.origin[1][1]}", line.raw, partial(_message, text, line, log))
     if not known:

@@ -13,7 +13,6 @@ https://learn.microsoft.com/graph/api/resources/chatmessage
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import tzinfo
 from functools import partial
@@ -64,9 +63,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
 
 
 def _recognises(head: Head) -> bool:
-    return head.start.lstrip().startswith((b"{", b"[")) and all(
-        re.search(sign, head.start) for sign in _SIGNS
-    )
+    return head.is_json_with(_SIGNS)
 
 
 def _items(path: StrPath, channels: set[str]) -> Iterator[Item]:

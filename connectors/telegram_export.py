@@ -11,7 +11,6 @@ before 2022 have no `date_unixtime`: their `date` is the local time of the compu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import tzinfo
 from functools import partial
@@ -42,6 +41,7 @@ _SIGNS = (
     rb'"type"\s*:\s*"(message|service|[a-z_]*(chat|group|supergroup|channel|messages))"',
     rb'"messages"\s*:\s*\[|"chats"\s*:\s*\{',
 )
+_ALL_SIGNS = (rb'"about"\s*:', rb'"personal_information"\s*:')  # whose contacts may fill the head
 _LINKED = ("private_supergroup", "public_supergroup", "private_channel", "public_channel")
 
 
@@ -74,7 +74,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
 
 
 def _recognises(head: Head) -> bool:
-    return head.start.lstrip().startswith(b"{") and all(re.search(sign, head.start) for sign in _SIGNS)
+    return head.is_json_with(_SIGNS) or head.is_json_with(_ALL_SIGNS)
 
 
 def _has_local_times(head: Head) -> bool:

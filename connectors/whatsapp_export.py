@@ -43,6 +43,7 @@ from connectors.files import (
 from connectors.jsonl import read_lines
 from connectors.made_ids import MadeIds
 from connectors.whatsapp_dates import DateOrder, Numbers, date_order, dated
+from connectors.whatsapp_words import AFTERNOON, DELETED_WORDS, EDITED_WORDS, MORNING, TITLE
 from operators.messages import MessageError, Received, format_time
 
 __all__ = ["FORMAT"]
@@ -62,44 +63,7 @@ _HEADERS = (
     re.compile(rf"{_DATE}\s{_TIME},\s(?P<rest>.*)", re.DOTALL),  # Korean
 )
 _AUTHOR = re.compile(r"(?P<author>[^:\n\"“”„«»]{1,80}?)\s?: ?(?P<text>.*)", re.DOTALL)
-_AFTERNOON = re.compile(r"p\.?\s?m\b\.?|下午|午後|오후|晚上|中午|م", re.IGNORECASE)
-_MORNING = re.compile(r"a\.?\s?m\b\.?|上午|午前|오전|早上|凌晨|ص", re.IGNORECASE)
-_TITLE = re.compile(
-    r"^(whatsapp[- ]chat(?: with| mit| -| met)?|chat de whatsapp con|conversa do whatsapp com"
-    r"|discussion whatsapp avec|chat whatsapp con)\s+",
-    re.IGNORECASE,
-)
-_DELETED = (
-    "this message was deleted",
-    "you deleted this message",
-    "diese nachricht wurde gelöscht",
-    "du hast diese nachricht gelöscht",
-    "se eliminó este mensaje",
-    "eliminaste este mensaje",
-    "ce message a été supprimé",
-    "vous avez supprimé ce message",
-    "questo messaggio è stato eliminato",
-    "hai eliminato questo messaggio",
-    "mensagem apagada",
-    "essa mensagem foi apagada",
-    "você apagou esta mensagem",
-    "dit bericht is verwijderd",
-    "bu mesaj silindi",
-    "данное сообщение удалено",
-    "このメッセージは削除されました",
-    "メッセージを削除しました",
-)
-_EDITED = (
-    "this message was edited",
-    "diese nachricht wurde bearbeitet",
-    "se editó este mensaje",
-    "ce message a été modifié",
-    "questo messaggio è stato modificato",
-    "mensagem editada",
-    "dit bericht is bewerkt",
-    "このメッセージは編集されました",
-)
-_MARKED_EDITED = re.compile(rf"\s*<(?:{'|'.join(_EDITED)})[.。]?>$", re.IGNORECASE)
+_MARKED_EDITED = re.compile(rf"\s*<(?:{'|'.join(EDITED_WORDS)})[.。]?>$", re.IGNORECASE)
 _OMITTED = re.compile(r"<[^<>\n]{3,60}>|null")
 _ATTACHED = (
     re.compile(r"<[^<>\n:]{2,40}: ?([^<>\n]+)>"),
@@ -161,7 +125,7 @@ def _recognises(head: Head) -> bool:
 
 
 def _is_chat(name: str) -> bool:
-    return name == "_chat.txt" or (name.endswith(".txt") and bool(_TITLE.match(name)))
+    return name == "_chat.txt" or (name.endswith(".txt") and bool(TITLE.match(name)))
 
 
 def _lines(path: StrPath) -> Iterator[Received]:
@@ -231,7 +195,7 @@ def _message(begun: _Begun, chat: _Chat) -> dict[str, Any] | Skipped:
     if mark and (skipped := _by_whatsapp(_MARKS.sub("", text))):
         return skipped
     text = _MARKED_EDITED.sub("", _MARKS.sub("", text)).strip()
-    if text.lower().rstrip(".。") in _DELETED:
+    if text.lower().rstrip(".。") in DELETED_WORDS:
         return DELETED
     if _OMITTED.fullmatch(text) and not _ATTACHED[0].fullmatch(text):
         return EMPTY
@@ -254,7 +218,7 @@ def _by_whatsapp(text: str) -> Skipped | None:
     """What the app says where it marks it, a notice or media that were left out; None for a file."""
     if any(attached.match(text) for attached in _ATTACHED):
         return None
-    if text.lower().rstrip(".。") in _DELETED:
+    if text.lower().rstrip(".。") in DELETED_WORDS:
         return DELETED
     return EMPTY if len(text.split()) <= 3 else NOTICE
 
@@ -265,7 +229,7 @@ def _numbers(header: re.Match[str]) -> Numbers:
 
 def _half(header: re.Match[str]) -> Literal["", "am", "pm"]:
     name = f"{header['before']} {header['after'] or ''}"
-    return "pm" if _AFTERNOON.search(name) else "am" if _MORNING.search(name) else ""
+    return "pm" if AFTERNOON.search(name) else "am" if MORNING.search(name) else ""
 
 
 def _time(header: re.Match[str], chat: _Chat) -> str:
@@ -288,7 +252,7 @@ def _channel(path: StrPath) -> str:
     name = stem(path)
     if name == "_chat":
         name = Path(path).absolute().parent.name
-    return _TITLE.sub("", name).strip(" -") or name
+    return TITLE.sub("", name).strip(" -") or name
 
 
 FORMAT = Format(_read, _recognises, local_times=lambda _: True, again=True)

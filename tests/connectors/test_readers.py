@@ -19,6 +19,7 @@ from connectors.formats import FormatError, check_file
 from operators.messages import MessageError, parse_message
 
 INPUTS = inputs()
+SAMPLES = [path for path in (GOLDEN.parents[2] / "samples").glob("*.jsonl") if ".gaps" not in path.name]
 FUZZ_INPUTS = int(os.environ.get("FUZZ_INPUTS", "12"))  # of each golden file
 DAMAGED = (
     b'{"id": "',
@@ -32,6 +33,10 @@ DAMAGED = (
 
 def ids(case: tuple[str, Path]) -> str:
     return f"{case[0]}-{case[1].name}"
+
+
+def ids_of_path(path: Path) -> str:
+    return path.stem
 
 
 def expected(format: str, path: Path) -> dict[str, Any]:
@@ -57,6 +62,14 @@ def test_every_message_of_an_export_is_one_the_engine_admits(case: tuple[str, Pa
     for message in messages:
         in_channels.setdefault(message.key, []).append(message.ts)
     assert all(times == sorted(times) for times in in_channels.values())
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=ids_of_path)
+def test_a_sample_chat_is_one_channel_in_order_of_time(path: Path) -> None:
+    messages = [parse_message(line) for line in path.read_bytes().splitlines()]
+    assert {str(message.key) for message in messages} == {str(messages[0].key)}
+    assert len({message.id for message in messages}) == len(messages)
+    assert [message.ts for message in messages] == sorted(message.ts for message in messages)
 
 
 def test_every_format_has_golden_files() -> None:
@@ -103,6 +116,20 @@ def test_telegram_needs_a_time_zone_only_where_its_times_have_none() -> None:
     assert check_file(GOLDEN / "telegram" / "result.json") == "telegram"
     with pytest.raises(FormatError, match=r"--tz Europe/Berlin$"):
         check_file(GOLDEN / "telegram" / "before-2022.json")
+
+
+def test_all_chats_of_telegram_are_recognised_behind_any_number_of_contacts(tmp_path: Path) -> None:
+    document = json.loads((GOLDEN / "telegram" / "all-chats.json").read_bytes())
+    document["contacts"]["list"] = [{"user_id": n, "first_name": "Ana", "date": "2026"} for n in range(3000)]
+    path = _write(tmp_path / "result.json", json.dumps(document, indent=1).encode())
+    assert check_file(path, tz=BERLIN) == "telegram"
+    assert values(read(path)[0]) == expected("telegram", GOLDEN / "telegram" / "all-chats.json")["messages"]
+
+
+def test_a_folder_that_is_no_export_is_refused(tmp_path: Path) -> None:
+    for format in ("auto", "messages", "slack", "zulip", "irc"):
+        with pytest.raises(FormatError, match=r"is a directory: name a file in it$"):
+            check_file(tmp_path, format, BERLIN)
 
 
 def test_a_format_that_is_read_twice_refuses_a_pipe(tmp_path: Path) -> None:
