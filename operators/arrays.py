@@ -32,6 +32,11 @@ class GrowingArray:
         """The rows so far, without a copy."""
         return self._buffer[: self._length]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the buffer."""
+        return self._buffer.nbytes
+
     def append(self, row: Any) -> None:
         """Add one row."""
         self._reserve(1)

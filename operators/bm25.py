@@ -2,8 +2,8 @@
 
 The oracle is `rank_bm25.BM25Okapi` (k1 1.5, b 0.75, negative idf floored at a quarter of the
 average idf): scores agree within 1e-9. A prefix is a cut of the postings, not a rebuild. Replacing
-a window's chunks touches the postings of its terms, old and new, and those of later windows only
-where it gets another number of chunks.
+a window's chunks rewrites the postings of its terms, old and new; where it gets another number of
+chunks, one pass over all postings moves the later ones.
 
 >>> index = AsOfBM25()
 >>> index.append_window(["the pump leaks", "we ordered a new pump"])
@@ -20,13 +20,16 @@ where it gets another number of chunks.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operators.arrays import GrowingArray
+from operators.postings import Postings
 
 __all__ = ["ANALYSER", "AsOfBM25", "tokenize", "top_k"]
 
@@ -40,63 +43,102 @@ def tokenize(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-class _Postings:
-    """Where one term occurs: chunk positions, ascending, and its count in each."""
+class _Vocabulary(dict[str, int]):
+    """Terms by the order in which they were first asked for; a number is given once."""
 
-    __slots__ = ("counts", "ordinal", "positions")
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: list[str] = []  # empty where no chunk has the term any more
 
-    def __init__(self, ordinal: int) -> None:
-        self.ordinal = ordinal
-        self.positions = GrowingArray(np.int32)
-        self.counts = GrowingArray(np.float32)
+    def __missing__(self, term: str) -> int:
+        number = self[term] = len(self._names)
+        self._names.append(term)
+        return number
 
-    def before(self, chunk: int) -> int:
-        """How many of the postings lie in chunks before `chunk`."""
-        return int(self.positions.view.searchsorted(np.int32(chunk)))  # a wider integer would copy the view
+    def forget(self, number: int) -> None:
+        """Drop a term."""
+        del self[self._names[number]]
+        self._names[number] = ""
 
-    def replace(self, start: int, stop: int, postings: Sequence[tuple[int, int]], shift: int) -> None:
-        """Put (position, count) pairs in place of those of chunks `[start, stop)`; move the later ones."""
-        low, high = self.before(start), self.before(stop)
-        if low < high or postings:
-            self.counts.replace(low, high, [count for _, count in postings])
-            self.positions.replace(low, high, [position for position, _ in postings])
-        if shift:
-            later = self.positions.view[low + len(postings) :]
-            later += shift
+
+class _Forms:
+    """The pairs of a count and a length that there are, numbered in the order of their coming."""
+
+    def __init__(self) -> None:
+        self.rows = GrowingArray(np.float64, (2,))
+        self._known = np.array([-1])  # ascending
+        self._numbers = np.array([-1])
+
+    def number(self, counts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of pairs, known or new."""
+        pairs = (counts << 32) + lengths
+        at = np.searchsorted(self._known, pairs)
+        new = np.unique(pairs[self._known.take(at, mode="clip") != pairs])
+        if len(new):
+            numbers = np.arange(len(self.rows), len(self.rows) + len(new))
+            self.rows.extend(np.column_stack([new >> 32, new & 0xFFFFFFFF]))
+            place = np.searchsorted(self._known, new)
+            self._known = np.insert(self._known, place, new)
+            self._numbers = np.insert(self._numbers, place, numbers)
+            at = np.searchsorted(self._known, pairs)
+        return self._numbers[at]
 
 
 class AsOfBM25:
-    """A growing BM25 index whose state after every window can still be queried.
+    """A growing BM25 index whose state after every window can still be queried; one thread uses it.
 
-    Another thread may ask for scores during `append_window`, but not during `replace_window`.
+    A posting has the number of its *form*, the pair of its term's count and its chunk's length. There
+    are few forms, and the mean length at a cut gives the weight of each of them at once.
     """
 
     def __init__(self) -> None:
-        self._terms: dict[str, _Postings] = {}
-        self._vocabulary: list[str] = []  # by ordinal; empty where no chunk has the term any more
-        self._document_frequency = GrowingArray(np.int64)  # by ordinal
-        self._window_terms: list[NDArray[np.int32]] = []  # ordinals of the terms of each chunk of a window
-        self._lengths = GrowingArray(np.float64)
-        self._cuts: list[tuple[int, int]] = [(0, 0)]  # chunks, words
-        self._mean_idfs: list[float | None] = [0.0]  # by cut; None where a change has made it unknown
+        self._terms = _Vocabulary()
+        self._forms = _Forms()
+        self._postings = Postings()
+        self._entries = GrowingArray(np.int32)  # the terms of every chunk, chunk by chunk
+        self._frequencies = GrowingArray(np.int64)  # how many terms have 0, 1, 2 ... postings
+        self._cuts = GrowingArray(np.int64, (3,))  # chunks, words and entries after each window
+        self._mean_idfs = GrowingArray(np.float64)  # by cut; NaN where it is not known
+        self._cuts.append(0)
+        self._mean_idfs.append(0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays; the vocabulary is not counted."""
+        arrays = (self._entries, self._frequencies, self._cuts, self._mean_idfs)
+        return self._postings.nbytes + sum(array.nbytes for array in arrays)
+
+    @property
+    def terms(self) -> int:
+        """How many terms the vocabulary has."""
+        return len(self._terms)
 
     def append_window(self, chunks: Sequence[str]) -> None:
         """Index the chunk texts of the next closed window."""
-        ordinals: list[int] = []
-        words = self._cuts[-1][1]
-        for text in chunks:
-            position, terms = len(self._lengths), tokenize(text)
-            self._lengths.append(len(terms))
-            words += len(terms)
-            for term, count in Counter(terms).items():
-                postings = self._postings_of(term)
-                postings.counts.append(count)
-                postings.positions.append(position)
-                ordinals.append(postings.ordinal)
-        self._window_terms.append(np.array(ordinals, np.int32))
-        np.add.at(self._document_frequency.view, self._window_terms[-1], 1)
-        self._mean_idfs.append(_mean_idf(self._document_frequency.view, len(self._lengths)))
-        self._cuts.append((len(self._lengths), words))
+        self.append_windows([chunks])
+
+    def append_windows(self, windows: Sequence[Sequence[str]]) -> None:
+        """Index the chunk texts of the next closed windows; many at once cost less than one by one."""
+        numbers, lengths = self._read(text for texts in windows for text in texts)
+        chunks, words, entries = self._cuts.view[-1].tolist()
+        terms, positions, forms = self._post(numbers, lengths, chunks)
+        distinct, added = np.unique(terms, return_counts=True)
+        self._postings.add(terms, positions, forms)
+        after = self._postings.lengths(distinct)
+        self._count(after - added, after)
+
+        ends = np.cumsum([len(texts) for texts in windows])
+        of_window = np.searchsorted(ends, positions - chunks, side="right")
+        self._entries.extend(
+            terms[np.argsort(of_window.astype(np.min_scalar_type(len(ends))), kind="stable")]
+        )
+        cuts = np.empty((len(windows), 3), np.int64)
+        cuts[:, 0] = chunks + ends
+        cuts[:, 1] = words + np.concatenate([[0], np.cumsum(lengths)])[ends]
+        cuts[:, 2] = entries + np.cumsum(np.bincount(of_window, minlength=len(windows)))
+        self._cuts.extend(cuts)
+        self._mean_idfs.extend(np.full(len(windows), np.nan))
+        self._mean_idfs.view[-1] = _mean_idf(self._frequencies.view, self.size(-1))
 
     def replace_window(self, window: int, chunks: Sequence[str]) -> None:
         """Give window `window`, counted from 0, other chunk texts; the chunks after it move along.
@@ -104,90 +146,104 @@ class AsOfBM25:
         Raises:
             IndexError: the index has no such window.
         """
-        if not 0 <= window < len(self._window_terms):
-            raise IndexError(f"window {window} is not in an index of {len(self._window_terms)} windows")
-        (start, words_before), (stop, words_until) = self._cuts[window : window + 2]
-        counters = [Counter(tokenize(text)) for text in chunks]
-        lengths = [counter.total() for counter in counters]
-        shift = start + len(chunks) - stop
-        growth = words_before + sum(lengths) - words_until
+        if not 0 <= window < len(self._cuts) - 1:
+            raise IndexError(f"window {window} is not in an index of {len(self._cuts) - 1} windows")
+        (start, words_before, first), (stop, words_until, end) = self._cuts.view[window : window + 2].tolist()
+        old = np.unique(self._entries.view[first:end]).tolist()
+        numbers, lengths = self._read(chunks)
+        terms, positions, forms = self._post(numbers, lengths, start)
+        fresh: dict[int, list[tuple[int, int]]] = {term: [] for term in old}
+        for term, position, form in zip(terms.tolist(), positions.tolist(), forms.tolist(), strict=True):
+            fresh.setdefault(term, []).append((position, form))
 
-        fresh: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        for position, counter in enumerate(counters, start):
-            for term, count in counter.items():
-                fresh[self._postings_of(term).ordinal].append((position, count))
-        old = self._window_terms[window]
-        new = np.array([ordinal for ordinal, pairs in fresh.items() for _ in pairs], np.int32)
-        moved = self._window_terms[window + 1 :] if shift else []
-        for ordinal in np.unique(np.concatenate([old, new, *moved])).tolist():
-            self._repost(ordinal, start, stop, fresh.get(ordinal, ()), shift)
-
-        self._window_terms[window] = new
-        self._lengths.replace(start, stop, lengths)
-        later = self._cuts[window + 1 :]
-        self._cuts[window + 1 :] = [(chunks + shift, words + growth) for chunks, words in later]
-        self._mean_idfs[window + 1 :] = [None] * len(later)
-        self._mean_idfs[-1] = _mean_idf(self._document_frequency.view, len(self._lengths))
+        touched, shift = np.array(list(fresh), np.int64), start + len(chunks) - stop
+        before = self._postings.lengths(touched)
+        self._postings.replace(start, stop, fresh, shift=shift)
+        after = self._postings.lengths(touched)
+        self._count(before, after)
+        for gone in touched[after == 0].tolist():
+            self._terms.forget(gone)
+        self._entries.replace(first, end, terms)
+        growth = shift, words_before + len(numbers) - words_until, len(terms) - (end - first)
+        self._cuts.view[window + 1 :] += growth
+        self._mean_idfs.view[window + 1 :] = np.nan
+        self._mean_idfs.view[-1] = _mean_idf(self._frequencies.view, self.size(-1))
 
     def size(self, windows: int) -> int:
         """Number of chunks in the first `windows` windows."""
-        return self._cuts[windows][0]
+        return int(self._cuts.view[windows, 0])
 
     def scores(self, query: str, *, windows: int) -> NDArray[np.float64]:
         """The BM25 score of every chunk of the first `windows` windows, float64 `[chunks]`."""
-        chunks, words = self._cuts[windows]
+        chunks, words, _ = self._cuts.view[windows].tolist()
         scores = np.zeros(chunks)
         if not words:
             return scores
-        penalty = K1 * (1 - B + B * self._lengths.view[:chunks] / (words / chunks))
+        counts, lengths = self._forms.rows.view.T
+        weights = counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths / (words / chunks)))
         for term, repeats in Counter(tokenize(query)).items():
-            postings = self._terms.get(term)
-            if postings is None:
+            number = self._terms.get(term)
+            if number is None:
                 continue
-            frequency = postings.before(chunks)
+            positions, forms = self._postings.of(number)
+            if positions[-1] >= chunks:
+                frequency = int(positions.searchsorted(np.int32(chunks)))  # a wider integer would copy
+                positions, forms = positions[:frequency], forms[:frequency]
+            frequency = len(positions)
             if not frequency:
                 continue
             idf = float(np.log(chunks - frequency + 0.5) - np.log(frequency + 0.5))
             if idf < 0:
                 idf = self._floor(windows)
-            positions = postings.positions.view[:frequency]
-            counts = postings.counts.view[:frequency].astype(np.float64)
-            scores[positions] += repeats * idf * (counts * (K1 + 1) / (counts + penalty[positions]))
+            np.add.at(scores, positions, (repeats * idf * weights).take(forms))
         return scores
 
-    def _postings_of(self, term: str) -> _Postings:
-        postings = self._terms.get(term)
-        if postings is None:
-            postings = self._terms[term] = _Postings(len(self._vocabulary))
-            self._vocabulary.append(term)
-            self._document_frequency.append(0)
-        return postings
+    def _read(self, texts: Iterable[str]) -> tuple[array[int], list[int]]:
+        """The terms of chunks, one for each word, and how many words each chunk has."""
+        numbers, lengths = array("i"), list[int]()
+        for text in texts:
+            words = tokenize(text)
+            numbers.extend(map(self._terms.__getitem__, words))
+            lengths.append(len(words))
+        return numbers, lengths
 
-    def _repost(
-        self, ordinal: int, start: int, stop: int, pairs: Sequence[tuple[int, int]], shift: int
-    ) -> None:
-        """Replace a term's postings, and forget the term with its last one."""
-        term = self._vocabulary[ordinal]
-        postings = self._terms[term]
-        postings.replace(start, stop, pairs, shift)
-        self._document_frequency.view[ordinal] = len(postings.positions)
-        if not len(postings.positions):
-            del self._terms[term]
-            self._vocabulary[ordinal] = ""
+    def _post(
+        self, numbers: array[int], lengths: Sequence[int], first: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The postings of chunks from position `first` on: terms, positions and forms, in that order."""
+        of_chunk = np.array(lengths, np.int64)
+        position = np.repeat(np.arange(first, first + len(of_chunk)), of_chunk)
+        said = (np.frombuffer(numbers, np.int32).astype(np.int64) << 32) + position
+        said.sort()
+        starts = np.flatnonzero(np.diff(said, prepend=-1))
+        terms, positions = said[starts] >> 32, said[starts] & 0xFFFFFFFF
+        counts = np.diff(starts, append=len(said))
+        return terms, positions, self._forms.number(counts, of_chunk[positions - first])
+
+    def _count(self, before: NDArray[Any], after: NDArray[Any]) -> None:
+        """Follow how many terms have as many postings."""
+        most = int(after.max(initial=0))
+        if most >= len(self._frequencies):
+            self._frequencies.extend(np.zeros(most + 1 - len(self._frequencies)))
+        np.subtract.at(self._frequencies.view, before[before > 0], 1)
+        np.add.at(self._frequencies.view, after[after > 0], 1)
 
     def _floor(self, windows: int) -> float:
         """What a negative idf is raised to at a cut."""
-        mean = self._mean_idfs[windows]
-        if mean is None:
-            document_frequency = np.bincount(np.concatenate(self._window_terms[:windows]))
-            mean = _mean_idf(document_frequency, self._cuts[windows][0])
-            self._mean_idfs[windows] = mean
+        mean = float(self._mean_idfs.view[windows])
+        if np.isnan(mean):
+            chunks, _, entries = self._cuts.view[windows].tolist()
+            document_frequency = np.bincount(self._entries.view[:entries])
+            mean = _mean_idf(np.bincount(document_frequency), chunks)
+            self._mean_idfs.view[windows] = mean
         return EPSILON * mean
 
 
-def _mean_idf(document_frequency: NDArray[np.int64], chunks: int) -> float:
-    """The mean, before any floor, over the terms that some chunk has; 0 if there is none."""
-    terms = np.bincount(document_frequency)
+def _mean_idf(terms: NDArray[np.int64], chunks: int) -> float:
+    """The mean, before any floor, over the terms that some chunk has; 0 if there is none.
+
+    `terms` says how many terms 0, 1, 2 ... chunks have.
+    """
     frequencies = np.flatnonzero(terms[1:]) + 1
     if not len(frequencies):
         return 0.0

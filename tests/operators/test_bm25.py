@@ -54,6 +54,8 @@ def strings_in(index: AsOfBM25) -> set[str]:
         seen.add(id(here))
         if isinstance(here, str):
             found.add(here)
+        if isinstance(here, dict):
+            open_.extend(here)  # the collector does not go to keys that are strings
         open_.extend(gc.get_referents(here))
     return found
 
