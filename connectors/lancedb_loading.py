@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from connectors.lancedb_sharing import SharedTable, Tables
-from connectors.lancedb_tables import StoreError, to_chunk, to_turn, vector_positions, where
+from connectors.lancedb_tables import StoreError, where
+from connectors.lancedb_turns import StoredTurns
+from operators.columns import Columns
 from operators.dense import Vectors
-from operators.history import RecordedWindow, StoredChannel
+from operators.history import StoredChannel
 from operators.messages import ChannelKey
-from operators.windows import Window, WindowRef
+from operators.windows import WindowRef
 
 __all__ = ["IncompleteError", "load"]
 
@@ -47,7 +51,7 @@ def load(tables: Tables, key: ChannelKey, *, owned: bool) -> StoredChannel:
     erased = tables["erased"].read(here, ["id"])
     unfinished = frozenset(begun & set(range(len(windows))))
     return StoredChannel(
-        windows=list(_windows(tables, key, windows, unfinished)),
+        windows=_columns(tables, key, windows, unfinished),
         summary_ids=frozenset(finished["summary_id"].to_pylist()),
         stale_ids=frozenset(stale["summary_id"].to_pylist()),
         erased_ids=frozenset(erased["id"].to_pylist()),
@@ -69,61 +73,85 @@ def _drop_uncommitted(tables: Tables, here: str, windows: Sequence[dict[str, Any
             table.delete(f"{here} AND position >= {end}")
 
 
-def _windows(
+def _columns(
     tables: Tables, key: ChannelKey, windows: Sequence[dict[str, Any]], unfinished: frozenset[int]
-) -> Iterator[RecordedWindow]:
+) -> Columns:
     here, until = where(key), _end(windows)
-    turns = sorted(tables["turns"].rows(f"{here} AND seq < {until}"), key=lambda row: row["seq"])
-    chunks = tables["chunks"].rows(f"{here} AND window < {len(windows)}")
-    chunks.sort(key=lambda row: (row["window"], row["start"]))
-    cuts = np.searchsorted([row["window"] for row in chunks], np.arange(len(windows) + 1)).tolist()
-    chunk_vectors = _PositionedVectors.read(tables.chunk_vectors, here, len(windows) << 32)
-    turn_vectors = _PositionedVectors.read(tables.turn_vectors, here, until)
-    if [row["seq"] for row in turns] != list(range(until)):
+    refs = [
+        WindowRef(key, row["window"], row["first_seq"], row["last_seq"], row["revision"]) for row in windows
+    ]
+    turns = StoredTurns(tables["turns"].read(f"{here} AND seq < {until}"))
+    columns = ["window", "start", "end", "first_seq", "last_seq", "text"]
+    chunks = tables["chunks"].read(f"{here} AND window < {len(windows)}", columns)
+    chunks = chunks.sort_by([("window", "ascending"), ("start", "ascending")])
+    if unfinished:  # what a change has left of them is made anew
+        half = pc.is_in(chunks["window"], pa.array(sorted(unfinished), pa.int64()))
+        chunks = chunks.filter(pc.invert(half))
+    of_window, *rows = (chunks[name].to_numpy() for name in columns[:-1])
+    cuts = np.searchsorted(of_window, np.arange(len(refs) + 1))
+    chunkless = set(np.flatnonzero(np.diff(cuts) == 0).tolist()) - unfinished
+    complete = np.array_equal(turns.seqs, np.arange(until)) and not any(
+        turns.any_live(refs[index].first_seq, refs[index].last_seq + 1) for index in chunkless
+    )
+    if not complete:
         raise IncompleteError(f"rows of {key} are missing")
-    for index, row in enumerate(windows):
-        first, end = row["first_seq"], row["last_seq"] + 1
-        ref = WindowRef(key, index, first, end - 1, row["revision"])
-        window = Window(ref, tuple(to_turn(turn) for turn in turns[first:end]))
-        if index in unfinished:
-            yield RecordedWindow(window, (), None, None)
-            continue
-        of_window = tuple(to_chunk(chunk) for chunk in chunks[cuts[index] : cuts[index + 1]])
-        recorded = RecordedWindow(window, of_window, None, None)
-        if not of_window and window.live.turns:
-            raise IncompleteError(f"rows of {key} are missing")
-        if chunk_vectors is None or turn_vectors is None:
-            yield recorded
-            continue
-        chunks_at, turns_at = vector_positions(recorded)
-        of_chunks = chunk_vectors.at(chunks_at, index << 32, (index + 1) << 32)
-        of_turns = turn_vectors.at(turns_at, first, end)
-        if of_chunks is None or of_turns is None:
-            raise IncompleteError(f"rows of {key} are missing")
-        yield RecordedWindow(window, of_window, of_chunks, of_turns)
+    last_seqs, half = (
+        np.array([ref.last_seq for ref in refs], np.int64),
+        np.array(sorted(unfinished), np.int64),
+    )
+    try:
+        chunk_vectors = _vectors(
+            tables.chunk_vectors,
+            f"{here} AND position < {len(refs) << 32}",
+            (of_window << 32) + rows[0],
+            lambda positions: np.isin(positions >> 32, half),
+        )
+        turn_vectors = _vectors(
+            tables.turn_vectors,
+            f"{here} AND position < {until}",
+            np.arange(until),
+            lambda seqs: np.isin(np.searchsorted(last_seqs, seqs), half),
+        )
+    except IncompleteError as err:
+        raise IncompleteError(f"rows of {key} are missing") from err
+    return Columns(
+        refs,
+        turns,
+        turns.ids,
+        np.column_stack(rows).astype(np.int64),
+        chunks["text"].to_pylist(),
+        cuts,
+        chunk_vectors,
+        turn_vectors,
+        unfinished if tables.turn_vectors is not None else frozenset(range(len(refs))),
+    )
 
 
-class _PositionedVectors:
-    """Vectors in the order of their positions: int64 `[rows]`, float32 `[rows, dimensions]`."""
+def _vectors(
+    table: SharedTable | None,
+    condition: str,
+    wanted: NDArray[np.int64],
+    is_half: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
+) -> Vectors | None:
+    """The vectors at ascending positions, float32 `[positions, dimensions]`; None without an embedder.
 
-    def __init__(self, positions: NDArray[np.int64], vectors: Vectors) -> None:
-        self._positions = positions
-        self._vectors = vectors
+    Where `is_half` says so, there may be none or others, and the vector is zero.
 
-    @classmethod
-    def read(cls, table: SharedTable | None, here: str, end: int) -> _PositionedVectors | None:
-        """The channel's vectors before position `end`."""
-        if table is None:
-            return None
-        rows = table.read(f"{here} AND position < {end}", ["position", "vector"])
-        rows = rows.sort_by("position").combine_chunks()
-        flat = rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        dimensions = rows.schema.field("vector").type.list_size
-        return cls(rows["position"].to_numpy(), np.asarray(flat, dtype=np.float32).reshape(-1, dimensions))
-
-    def at(self, positions: Sequence[int], first: int, end: int) -> Vectors | None:
-        """The vectors from position `first` until before `end`; None if they stand at other positions."""
-        left, right = np.searchsorted(self._positions, [first, end]).tolist()
-        if not np.array_equal(self._positions[left:right], positions):
-            return None
-        return self._vectors[left:right]
+    Raises:
+        IncompleteError: the table has other positions.
+    """
+    if table is None:
+        return None
+    rows = table.read(condition, ["position", "vector"])
+    flat = rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    vectors = np.asarray(flat, np.float32).reshape(-1, rows.schema.field("vector").type.list_size)
+    found = rows["position"].to_numpy()
+    if np.array_equal(found, wanted):
+        return vectors
+    keep = np.flatnonzero(~is_half(found))
+    keep, needed = keep[np.argsort(found[keep])], ~is_half(wanted)
+    if not np.array_equal(found[keep], wanted[needed]):
+        raise IncompleteError
+    placed = np.zeros((len(wanted), vectors.shape[1]), np.float32)
+    placed[needed] = vectors[keep]
+    return placed

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
-from operators.chunks import Chunk
 from operators.dense import Vectors
 from operators.history import HistoryError, RecordedWindow
-from operators.messages import Author, ChannelKey, Turn
+from operators.messages import ChannelKey, Turn
 
 __all__ = [
     "KEYS",
@@ -25,8 +24,6 @@ __all__ = [
     "occupy",
     "place",
     "resting_on",
-    "to_chunk",
-    "to_turn",
     "turn_row",
     "vector_positions",
     "vector_rows",
@@ -223,18 +220,3 @@ def turn_row(turn: Turn) -> dict[str, Any]:
         "edited": turn.edited,
         "deleted": turn.deleted,
     }
-
-
-_TURN_COLUMNS = [name for name in SCHEMAS["turns"].names if name not in ("namespace", "channel")]
-_TURN_COLUMNS = [name for name in _TURN_COLUMNS if not name.startswith("author_")]
-
-
-def to_turn(row: Mapping[str, Any]) -> Turn:
-    """A row of `turns` as a turn."""
-    author = Author(row["author_id"], row["author_name"], row["author_bot"])
-    return Turn(author=author, **{name: row[name] for name in _TURN_COLUMNS})
-
-
-def to_chunk(row: Mapping[str, Any]) -> Chunk:
-    """A row of `chunks` as a chunk."""
-    return Chunk(row["start"], row["end"], row["first_seq"], row["last_seq"], row["text"])

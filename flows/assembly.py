@@ -52,7 +52,7 @@ def open_engine(
         store = LanceStore(path, fingerprint, embedder.dimensions if embedder else None, shared=shared)
         chunker = Chunker(settings.chunk_tokens, settings.chunk_overlap)
         try:
-            histories = Histories(store, embedder, chunker)
+            histories = Histories(store, embedder, chunker, ceiling=settings.history_mb << 20)
             answers = CurrentAnswers(store.answers, histories.is_current)
             gaps, summaries = make_stages(
                 settings, detector, answers, recorded=detected is not None, processes=processes

@@ -69,6 +69,7 @@ class Settings(KafkaSettings, BaseSettings):
     embedding_url: str | None = Field(None, description="OpenAI-compatible server of the embedding model")
     embedding_query_task: str | None = Field(None, description="what queries are for; '' for no instruction")
     embedding_api_key: SecretStr | None = Field(None, description="of the embedding server")
+    history_mb: int = Field(2048, ge=1, description="MB of hot channels in a process; cold ones are reloaded")
     pending_windows: int = Field(256, ge=1, description="windows in flight before the source waits")
     unrecorded_windows: int = Field(32, ge=1, description="closed and not recorded before it waits")
     llm: str | None = Field(None, description="URL of a server, vllm:MODEL or cassette:FILE")

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -198,22 +199,25 @@ class AsOfBM25:
             np.add.at(scores, positions, (repeats * idf * weights).take(forms))
         return scores
 
-    def _read(self, texts: Iterable[str]) -> tuple[array[int], list[int]]:
+    def _read(self, texts: Iterable[str]) -> tuple[NDArray[np.int64], list[int]]:
         """The terms of chunks, one for each word, and how many words each chunk has."""
-        numbers, lengths = array("i"), list[int]()
+        # Most words are repetitions: a small dict of these texts finds them faster than the large one.
+        local = defaultdict[str, int](count().__next__)
+        said, lengths = array("i"), list[int]()
         for text in texts:
             words = tokenize(text)
-            numbers.extend(map(self._terms.__getitem__, words))
+            said.extend(map(local.__getitem__, words))
             lengths.append(len(words))
-        return numbers, lengths
+        numbers = np.array([self._terms[term] for term in local], np.int64)
+        return numbers[np.frombuffer(said, np.int32)], lengths
 
     def _post(
-        self, numbers: array[int], lengths: Sequence[int], first: int
+        self, numbers: NDArray[np.int64], lengths: Sequence[int], first: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The postings of chunks from position `first` on: terms, positions and forms, in that order."""
         of_chunk = np.array(lengths, np.int64)
         position = np.repeat(np.arange(first, first + len(of_chunk)), of_chunk)
-        said = (np.frombuffer(numbers, np.int32).astype(np.int64) << 32) + position
+        said = (numbers << 32) + position
         said.sort()
         starts = np.flatnonzero(np.diff(said, prepend=-1))
         terms, positions = said[starts] >> 32, said[starts] & 0xFFFFFFFF

@@ -7,8 +7,11 @@ for one window as for many.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
@@ -21,25 +24,92 @@ from operators.windows import Window, WindowRef
 
 __all__ = ["Histories"]
 
+_ROOM = 0.95  # of the ceiling, after histories were dropped
+
 
 class Histories:
-    """The hot histories of this process, loaded from the store on first use."""
+    """The hot histories of this process, loaded from the store when they are used.
 
-    def __init__(self, store: HistoryStore, embedder: Embedder | None, chunker: Chunker) -> None:
+    Where they hold more than `ceiling` bytes, those that were not used for longest are dropped: what
+    they hold is in the store. A history that a method here writes stays hot until it is written.
+
+    Args:
+        store: the durable histories.
+        embedder: None for histories without vectors.
+        chunker: how windows are chunked.
+        ceiling: most bytes of hot histories; no limit when None.
+    """
+
+    def __init__(
+        self, store: HistoryStore, embedder: Embedder | None, chunker: Chunker, *, ceiling: int | None = None
+    ) -> None:
         self.store = store
         self.embedder = None if embedder is None else OneAtATime(embedder)
         self.chunker = chunker
+        self.loads = 0
+        self._ceiling = ceiling
         self._hot: dict[ChannelKey, ChannelHistory] = {}
+        self._used: dict[ChannelKey, int] = {}  # when, by the count of uses
+        self._uses = count()
+        self._bytes: dict[ChannelKey, int] = {}
+        self._pins: Counter[ChannelKey] = Counter()
         self._lock = threading.Lock()
 
     def __getitem__(self, key: ChannelKey) -> ChannelHistory:
         history = self._hot.get(key)
-        if history is not None:
-            return history
+        if history is None:
+            with self._lock:
+                history = self._hot.get(key)
+                if history is None:
+                    history = self._load(key)
+                    self.loads += 1
+                    self._weigh(history)
+                    self._used[key] = next(self._uses)
+                    self._hot[key] = history
+                    self._evict()
+        self._used[key] = next(self._uses)
+        return history
+
+    @property
+    def hot(self) -> Set[ChannelKey]:
+        """The channels whose history is in memory."""
+        return self._hot.keys()
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the hot histories take."""
+        return sum(self._bytes.values())
+
+    @contextmanager
+    def pinned(self, keys: Iterable[ChannelKey]) -> Iterator[None]:
+        """Keep histories hot: another load of one, while it is written, would see half of it."""
+        keys = set(keys)
         with self._lock:
-            if key not in self._hot:
-                self._hot[key] = self._load(key)
-            return self._hot[key]
+            self._pins.update(keys)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pins.subtract(keys)
+                self._pins += Counter()  # without zeros
+                for key in keys & self._hot.keys():
+                    self._weigh(self._hot[key])
+                self._evict()
+
+    def _weigh(self, history: ChannelHistory) -> None:
+        self._bytes[history.key] = history.nbytes
+
+    def _evict(self) -> None:
+        """Drop what was used least lately, with some room for what comes next."""
+        if self._ceiling is None or self.nbytes <= self._ceiling:
+            return
+        held, newest = self.nbytes, max(self._used.values())
+        for key in sorted(self._hot, key=self._used.__getitem__):
+            if held <= self._ceiling * _ROOM:
+                break
+            if not self._pins[key] and self._used[key] != newest:
+                held -= self._bytes.pop(key)
+                del self._hot[key], self._used[key]
 
     def prepare(self, window: Window) -> RecordedWindow:
         """Chunk and embed a closed window."""
@@ -58,14 +128,15 @@ class Histories:
             the windows whose summary rested on changed turns; none where other boundaries are recorded.
         """
         done, group = list[list[WindowRef]](), list[RecordedWindow]()
-        for item in items:
-            if isinstance(item, Changes):
-                self._append(group)
-                group = []
-                done.append(self._change(item))
-            else:
-                done.append(self._line_up(item, group))
-        self._append(group)
+        with self.pinned(item.key if isinstance(item, Changes) else item.window.ref.key for item in items):
+            for item in items:
+                if isinstance(item, Changes):
+                    self._append(group)
+                    group = []
+                    done.append(self._change(item))
+                else:
+                    done.append(self._line_up(item, group))
+            self._append(group)
         return done
 
     def record(self, window: Window) -> bool:
@@ -90,6 +161,14 @@ class Histories:
             For each its body; that of the store where the same summary was made in the meantime, and
             None where a turn that it rests on has changed: it has to be made again.
         """
+        with self.pinned(made.key for made in summaries):
+            return self._keep(summaries)
+
+    def kept(self, key: ChannelKey, summary_id: str) -> bytes | None:
+        """The body of a finished summary; None where there is none, or its messages have changed."""
+        return self.store.summary(summary_id) if summary_id in self[key].summary_ids else None
+
+    def _keep(self, summaries: Sequence[StoredSummary]) -> list[bytes | None]:
         bodies, kept = list[bytes | None](), list[StoredSummary]()
         for made in summaries:
             summary_ids = self[made.key].summary_ids
@@ -107,10 +186,6 @@ class Histories:
         if kept:
             self.store.put_summaries(kept)
         return bodies
-
-    def kept(self, key: ChannelKey, summary_id: str) -> bytes | None:
-        """The body of a finished summary; None where there is none, or its messages have changed."""
-        return self.store.summary(summary_id) if summary_id in self[key].summary_ids else None
 
     def _line_up(self, recorded: RecordedWindow, group: list[RecordedWindow]) -> list[WindowRef]:
         """Add a window to what is to be appended, unless it is recorded."""
@@ -130,7 +205,7 @@ class Histories:
         for recorded in group:
             key, ref = recorded.window.ref.key, recorded.window.ref
             if key not in ahead:
-                self[key].check(recorded)
+                self[key].check([recorded])
             elif ahead[key] != ref.first_seq:
                 raise AssertionError(f"{key}: windows of a group do not follow each other")
             ahead[key] = ref.last_seq + 1
@@ -187,7 +262,7 @@ class Histories:
         if self.embedder is None:
             return RecordedWindow(window, chunks, None, None)
         ref = window.ref
-        vectors = history.as_of(ref.last_seq + 1).turn_vectors(range(ref.first_seq, ref.last_seq + 1))
+        vectors = history.kept_turn_vectors(ref)
         fresh = [seq for seq in changed if ref.first_seq <= seq <= ref.last_seq]
         texts = [window.turns[seq - ref.first_seq].rendered for seq in fresh]
         vectors[[seq - ref.first_seq for seq in fresh]] = self.embedder.embed_passages(texts)
@@ -202,12 +277,10 @@ class Histories:
     def _load(self, key: ChannelKey) -> ChannelHistory:
         history = ChannelHistory(key, self.embedder.dimensions if self.embedder else None)
         stored = self.store.load(key)
-        after = 1 + max((recorded.window.ref.revision for recorded in stored.windows), default=0)
-        for recorded in stored.windows:
-            if recorded.window.ref.index in stored.unfinished:
-                history.append(self._finish(recorded.window, after))
-            else:
-                history.append(recorded)
+        history.extend(stored.windows, unfinished=stored.unfinished)
+        after = history.revision + 1
+        for index in sorted(stored.unfinished):
+            history.replace(self._finish(stored.windows[index].window, after))
         history.summary_ids = set(stored.summary_ids)
         history.stale_ids = set(stored.stale_ids)
         history.erased_ids = set(stored.erased_ids)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,11 +18,11 @@ from numpy.typing import NDArray
 
 from operators.arrays import GrowingArray
 from operators.bm25 import AsOfBM25
-from operators.chunks import Chunk
+from operators.columns import Columns, KeptTurns, RecordedWindow
 from operators.dense import AsOfDense, Embedder, Vectors
 from operators.messages import ChannelKey, Turn
 from operators.turn_index import TurnIndex, TurnRows
-from operators.windows import Window, WindowRef
+from operators.windows import WindowRef
 
 __all__ = [
     "AsOf",
@@ -34,22 +35,13 @@ __all__ = [
 ]
 
 
+_TINY = np.float32(1e-12)
+_OBJECT_BYTES = 160  # of a small object with its place in a dict
+_AT_ONCE = 128  # windows of a long history indexed together: their words fit the processor's cache
+
+
 class HistoryError(RuntimeError):
     """The stored history contradicts what is asked of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedWindow:
-    """A closed window with everything computed from it once, at its close.
-
-    `chunk_vectors` is float32 `[chunks, dimensions]`, `turn_vectors` float32 `[turns, dimensions]`;
-    both are None where the history is kept without an embedder.
-    """
-
-    window: Window
-    chunks: tuple[Chunk, ...]
-    chunk_vectors: Vectors | None
-    turn_vectors: Vectors | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +141,31 @@ class ChannelHistory:
         self.erased_ids: set[str] = set()
         self._windows: list[WindowRef] = []
         self._last_seqs: list[int] = []
-        self._turns: list[Turn] = []
-        self._seq_by_id: dict[str, int] = {}
+        self._turns = KeptTurns()
         self._chunk_turns = GrowingArray(np.int32, (2,))
         self._chunk_tokens = GrowingArray(np.int32, (3,))  # window index, start, end
         self._bm25 = AsOfBM25()
         self._dense = None if dimensions is None else AsOfDense(dimensions)
-        self._turn_vectors = None if dimensions is None else GrowingArray(np.float32, (dimensions,))
+        self._turn_vectors = None if dimensions is None else GrowingArray(np.float16, (dimensions,))
         self._turn_index = TurnIndex()  # filled when a strategy first asks
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory the history takes."""
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[str, int]:
+        """About how many bytes its parts take."""
+        ids = len(self.summary_ids) + len(self.stale_ids) + len(self.erased_ids)
+        places = self._chunk_turns.nbytes + self._chunk_tokens.nbytes
+        return {
+            "index": self._bm25.nbytes + _OBJECT_BYTES * self._bm25.terms,
+            "chunk_vectors": 0 if self._dense is None else self._dense.nbytes,
+            "turn_vectors": 0 if self._turn_vectors is None else self._turn_vectors.nbytes,
+            "turns": self._turns.nbytes,
+            "turn_index": self._turn_index.nbytes,
+            "places": places + _OBJECT_BYTES * (1 + ids + len(self._windows)),
+        }
 
     @property
     def recorded_until(self) -> int:
@@ -174,8 +183,7 @@ class ChannelHistory:
 
     def find(self, message_id: str) -> Turn | None:
         """The recorded turn of a message, by its id."""
-        seq = self._seq_by_id.get(message_id)
-        return None if seq is None else self._turns[seq]
+        return self._turns.find(message_id)
 
     def is_erased(self, message_id: str) -> bool:
         """Whether the message was deleted before it came."""
@@ -183,7 +191,13 @@ class ChannelHistory:
 
     def turns(self, first_seq: int, last_seq: int) -> Sequence[Turn]:
         """Recorded turns `first_seq` to `last_seq`, inclusive."""
-        return self._turns[first_seq : last_seq + 1]
+        return self._turns.between(first_seq, last_seq + 1)
+
+    def kept_turn_vectors(self, ref: WindowRef) -> Vectors:
+        """The vectors of a window's turns as they are kept, of nearly unit length; to be kept again."""
+        assert self._turn_vectors is not None
+        vectors: Vectors = self._turn_vectors.view[ref.first_seq : ref.last_seq + 1].astype(np.float32)
+        return vectors
 
     def as_of(self, before_seq: int) -> AsOf:
         """The history as it was before turn `before_seq`: windows that end before it."""
@@ -193,21 +207,24 @@ class ChannelHistory:
         """Whether a window with one of these recorded turns was changed after a revision."""
         return any(self.window_of(seq).revision > revision for seq in seqs)
 
-    def check(self, recorded: RecordedWindow) -> None:
-        """Make sure that a window can be appended.
+    def check(self, windows: Sequence[RecordedWindow], *, unfinished: frozenset[int] = frozenset()) -> None:
+        """Make sure that windows can be appended; `unfinished` ones may have no vectors.
 
         Raises:
-            HistoryError: it does not follow the last one recorded, or its vectors are missing.
+            HistoryError: they do not follow the last one recorded, or their vectors are missing.
         """
-        ref = recorded.window.ref
-        if ref.index != len(self._windows) or ref.first_seq != self.recorded_until:
-            msg = (
-                f"{self.key}: window {ref.index} starts at turn {ref.first_seq}, but the history "
-                f"holds {len(self._windows)} windows up to turn {self.recorded_until - 1}"
-            )
-            raise HistoryError(msg)
-        if self._dense is not None and (recorded.chunk_vectors is None or recorded.turn_vectors is None):
-            raise HistoryError(f"{self.key}: window {ref.index} was recorded without vectors")
+        columns = Columns.of(windows)
+        until = self.recorded_until
+        for index, ref in enumerate(columns.refs, len(self._windows)):
+            if ref.index != index or ref.first_seq != until:
+                msg = (
+                    f"{self.key}: window {ref.index} starts at turn {ref.first_seq}, but the history "
+                    f"holds {index} windows up to turn {until - 1}"
+                )
+                raise HistoryError(msg)
+            until = ref.last_seq + 1
+        for index in sorted(columns.lacking - unfinished) if self._dense is not None else ():
+            raise HistoryError(f"{self.key}: window {index} was recorded without vectors")
 
     def append(self, recorded: RecordedWindow) -> None:
         """Index the next closed window.
@@ -215,26 +232,46 @@ class ChannelHistory:
         Raises:
             HistoryError: as `check`.
         """
-        self.check(recorded)
-        ref, turns = recorded.window.ref, recorded.window.turns
-        self._turns.extend(turns)
-        self._seq_by_id.update((turn.id, turn.seq) for turn in turns)
-        self._chunk_turns.extend([(chunk.first_seq, chunk.last_seq) for chunk in recorded.chunks])
-        self._chunk_tokens.extend([(ref.index, chunk.start, chunk.end) for chunk in recorded.chunks])
-        self._bm25.append_window([chunk.text for chunk in recorded.chunks])
-        if self._dense is not None and recorded.chunk_vectors is not None:
-            self._dense.append_window(recorded.chunk_vectors)
-        if self._turn_vectors is not None and recorded.turn_vectors is not None:
-            self._turn_vectors.extend(recorded.turn_vectors)
-        self.revision = max(self.revision, ref.revision)
-        self._windows.append(ref)
-        self._last_seqs.append(ref.last_seq)  # last: a cut never sees half a window
+        self.extend([recorded])
+
+    def extend(self, windows: Sequence[RecordedWindow], *, unfinished: frozenset[int] = frozenset()) -> None:
+        """Index closed windows, those of a long history in little time.
+
+        `unfinished` are windows without chunks and vectors, which `replace` has to follow with.
+
+        Raises:
+            HistoryError: as `check`.
+        """
+        columns = Columns.of(windows)
+        self.check(columns, unfinished=unfinished)
+        if not columns.refs:
+            return
+        self._turns.extend(columns.turns, columns.ids)
+        of_window = np.repeat([ref.index for ref in columns.refs], np.diff(columns.cuts))
+        self._chunk_tokens.extend(np.column_stack([of_window, columns.chunks[:, :2]]))
+        self._chunk_turns.extend(columns.chunks[:, 2:])
+        texts, cuts = columns.texts, columns.cuts.tolist()
+        for first in range(0, len(columns), _AT_ONCE):
+            within = cuts[first : first + _AT_ONCE + 1]
+            self._bm25.append_windows([texts[start:end] for start, end in pairwise(within)])
+        if self._dense is not None and self._turn_vectors is not None:
+            vectors, dimensions = (columns.chunk_vectors, columns.turn_vectors), self._dense.dimensions
+            of_chunks, of_turns = (
+                np.zeros((length, dimensions), np.float32) if of is None else of
+                for of, length in zip(vectors, (cuts[-1], len(columns.turns)), strict=True)
+            )
+            self._dense.append_windows(of_chunks, columns.cuts)
+            self._turn_vectors.extend(of_turns)
+        self.revision = max(self.revision, *(ref.revision for ref in columns.refs))
+        self._windows.extend(columns.refs)
+        # Last: a cut never sees half a window.
+        self._last_seqs.extend(ref.last_seq for ref in columns.refs)
 
     def replace(self, recorded: RecordedWindow) -> None:
         """Replace the content of a recorded window, whose boundaries stay."""
         ref, turns = recorded.window.ref, recorded.window.turns
         start, stop = self._bm25.size(ref.index), self._bm25.size(ref.index + 1)
-        self._turns[ref.first_seq : ref.last_seq + 1] = turns
+        self._turns.replace(turns)
         self._turn_index.forget(ref.first_seq)
         self._chunk_turns.replace(
             start, stop, [(chunk.first_seq, chunk.last_seq) for chunk in recorded.chunks]
@@ -282,6 +319,13 @@ class AsOf:
             raise HistoryError(f"{self.history.key}: dense search needs a history with vectors")
         return self.history._dense.scores(queries, windows=self.windows)
 
+    @property
+    def chunk_vectors(self) -> Vectors:
+        """Unit vectors of every chunk in sight, float32 `[chunks, dimensions]`, not copied."""
+        if self.history._dense is None:
+            raise HistoryError(f"{self.history.key}: chunk vectors need a history with an embedder")
+        return self.history._dense.vectors(self.windows)
+
     def chunk_turns(self, position: int) -> range:
         """The turns that a chunk touches."""
         first, last = self.history._chunk_turns.view[position].tolist()
@@ -306,8 +350,7 @@ class AsOf:
     def window_rows(self, turns: Sequence[Turn]) -> NDArray[np.float64]:
         """`turn_index.COLUMNS` of the window's own turns, `[turns, columns]`; as kept, once recorded."""
         if self._records(turns):
-            rows = self.history.as_of(turns[-1].seq + 1).turn_rows()
-            return rows.columns[turns[0].seq :]
+            return self.history._turn_index.window(turns[0].seq, turns)
         moved = [replace(turn, seq=place) for place, turn in enumerate(turns)]
         return TurnIndex().rows(len(turns), lambda _: moved).columns
 
@@ -318,10 +361,8 @@ class AsOf:
 
     @property
     def all_turn_vectors(self) -> Vectors:
-        """Unit vectors of every turn in sight, float32 `[turns, dimensions]`, not copied."""
-        if self.history._turn_vectors is None:
-            raise HistoryError(f"{self.history.key}: turn vectors need a history with an embedder")
-        return self.history._turn_vectors.view[: self.before_seq]
+        """Unit vectors of every turn in sight, float32 `[turns, dimensions]`."""
+        return self.turn_vectors(slice(0, self.before_seq))
 
     def window_vectors(self, turns: Sequence[Turn], embedder: Embedder) -> Vectors:
         """Unit vectors of the window's own turns: the recorded ones, or, while it is open, new ones."""
@@ -336,9 +377,11 @@ class AsOf:
             return False
         return list(self.history.turns(first, last)) == list(turns)
 
-    def turn_vectors(self, seqs: Sequence[int]) -> Vectors:
-        """Unit vectors of turns, float32 `[seqs, dimensions]`."""
+    def turn_vectors(self, seqs: Sequence[int] | slice) -> Vectors:
+        """Unit vectors of turns, float32 `[seqs, dimensions]`; they are kept in half precision."""
         if self.history._turn_vectors is None:
             raise HistoryError(f"{self.history.key}: turn vectors need a history with an embedder")
-        vectors: Vectors = self.history._turn_vectors.view[np.asarray(seqs, dtype=np.intp)]
+        chosen = seqs if isinstance(seqs, slice) else np.asarray(seqs, dtype=np.intp)
+        vectors = self.history._turn_vectors.view[chosen].astype(np.float32)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
         return vectors

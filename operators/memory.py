@@ -31,6 +31,7 @@ __all__ = [
     "Retrieval",
     "fuse_chunks",
     "take_chunks",
+    "take_in_rounds",
 ]
 
 
@@ -160,7 +161,7 @@ def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
         seqs = sorted(seq for seq in touched if not request.history.turn(seq).deleted)
         scores = (request.history.turn_vectors(seqs) @ vector).tolist()
         extracted.append(sorted(zip(seqs, scores, strict=True), key=lambda pair: (-pair[1], pair[0])))
-    return _round_robin(request, extracted)
+    return take_in_rounds(request, extracted)
 
 
 def fuse_chunks(request: MemoryRequest, queries: Sequence[str]) -> list[list[int]]:
@@ -182,7 +183,7 @@ def _fused(request: MemoryRequest, queries: Sequence[str], vectors: Vectors) -> 
     return best
 
 
-def _round_robin(
+def take_in_rounds(
     request: MemoryRequest, extracted: Sequence[Sequence[tuple[int, float]]]
 ) -> tuple[MemoryTurn, ...]:
     """Take the d-th turn of every gap in round d, until one does not fit the budget."""
