@@ -26,14 +26,14 @@ class IncompleteError(StoreError):
     """Rows of committed windows are missing."""
 
 
-def load(tables: Tables, key: ChannelKey, *, owned: bool) -> StoredChannel:
+def load(tables: Tables, key: ChannelKey, *, clean: bool) -> StoredChannel:
     """What is committed of a channel.
 
     Args:
         tables: the store.
         key: the channel.
-        owned: nobody else writes the channel, so what lies beyond its last window was left by a
-            crash, and is deleted.
+        clean: delete what lies beyond the last window: nobody else writes the channel, and a crash
+            may have left something.
 
     Raises:
         IncompleteError: rows are missing; or somebody changed the channel while it was read.
@@ -44,16 +44,17 @@ def load(tables: Tables, key: ChannelKey, *, owned: bool) -> StoredChannel:
     windows = sorted(tables["windows"].rows(here), key=lambda row: row["window"])
     if [row["window"] for row in windows] != list(range(len(windows))):
         raise IncompleteError(f"rows of {key} are missing")
-    if owned:
+    if clean:
         _drop_uncommitted(tables, here, windows)
-    finished = tables["summaries"].read(f"{here} AND body != X''", ["summary_id"])
-    stale = tables["summaries"].read(f"{here} AND body = X''", ["summary_id"])
+    summaries = tables["summaries"].read(here, {"summary_id": "summary_id", "stale": "body = X''"})
+    stale = summaries["stale"]
+    finished = summaries.filter(pc.invert(stale))["summary_id"]
     erased = tables["erased"].read(here, ["id"])
     unfinished = frozenset(begun & set(range(len(windows))))
     return StoredChannel(
         windows=_columns(tables, key, windows, unfinished),
-        summary_ids=frozenset(finished["summary_id"].to_pylist()),
-        stale_ids=frozenset(stale["summary_id"].to_pylist()),
+        summary_ids=frozenset(finished.to_pylist()),
+        stale_ids=frozenset(summaries.filter(stale)["summary_id"].to_pylist()),
         erased_ids=frozenset(erased["id"].to_pylist()),
         unfinished=unfinished,
     )

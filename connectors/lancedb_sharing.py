@@ -118,12 +118,16 @@ class SharedTable:
             self._table = attempt(lambda: database.create_table(name, schema=schema, exist_ok=True))
         self.schema: pa.Schema = self._table.schema
 
-    def read(self, condition: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows that meet a condition (all, where it is empty), in no order, or some of their columns."""
+    def read(self, condition: str, columns: Sequence[str] | Mapping[str, str] | None = None) -> pa.Table:
+        """The rows that meet a condition (all, where it is empty), in no order, or some of their columns.
+
+        `columns` may also be SQL expressions by name.
+        """
+        wanted = dict(columns) if isinstance(columns, Mapping) else list(columns or ())
 
         def action() -> pa.Table:
             query = self._table.search().where(condition) if condition else self._table.search()
-            return (query if columns is None else query.select(list(columns))).limit(None).to_arrow()
+            return (query.select(wanted) if wanted else query).limit(None).to_arrow()
 
         return self.do(action)
 

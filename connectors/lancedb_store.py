@@ -84,6 +84,7 @@ class LanceStore:
     ) -> None:
         self.path = path
         self._reader = reader
+        self._clean: set[ChannelKey] = set()  # nothing lies beyond their last window
         if reader and not is_remote(path) and not Path(path).is_dir():
             raise StoreError(f"store {path} cannot be read: there is no such directory")
         self._lock = None if shared or reader or is_remote(path) else occupy(Path(path))
@@ -106,17 +107,25 @@ class LanceStore:
         with self.usable():
             for number in range(_READS):
                 try:
-                    return lancedb_loading.load(self.tables, key, owned=not self._reader)
+                    clean = not self._reader and key not in self._clean
+                    stored = lancedb_loading.load(self.tables, key, clean=clean)
                 except lancedb_loading.IncompleteError as err:
                     if not self._reader or number == _READS - 1:
                         raise StoreError(f"store {self.path}: {err}: restore it from a backup") from err
+                else:
+                    self._clean.add(key)
+                    return stored
                 time.sleep(random.uniform(0, _PAUSE))
         raise AssertionError
 
     def append(self, recorded: Sequence[RecordedWindow]) -> None:
         """Commit windows, in one commit per table: turns, chunks, vectors, then the `windows` rows."""
+        keys = {one.window.ref.key for one in recorded}
+        cleaned = keys & self._clean
+        self._clean -= keys  # until it is whole, it may have to be cleaned up
         with self.usable():
             self._append(recorded)
+        self._clean |= cleaned
 
     def _append(self, recorded: Sequence[RecordedWindow]) -> None:
         columns = [place(one.window.ref.key) for one in recorded]

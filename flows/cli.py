@@ -481,6 +481,46 @@ def bench_throughput(files: tuple[Path, ...], **options: Any) -> None:
     run_throughput(files, **options)
 
 
+def _sizes(_context: click.Context, _option: click.Parameter, given: str) -> list[int]:
+    try:
+        sizes = [round(float(size)) for size in given.split(",")]
+    except ValueError:
+        sizes = []
+    if not sizes or min(sizes) < 10_000:
+        raise click.BadParameter(f"{given} should be numbers of at least 10000, like 1e5,1e6")
+    return sizes
+
+
+@bench.command("history")
+@click.argument("dialogues", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--tokens", default="1e5,1e6", show_default=True, callback=_sizes, help="Sizes of the channel, by commas."
+)
+@click.option(
+    "--windows", type=click.IntRange(1), default=30, show_default=True, help="Windows that are measured."
+)
+@click.option("--plain/--no-plain", default=True, help="Measure the plain way too.  [default: plain]")
+@click.option(
+    "--channels", type=click.IntRange(0), default=0, help="Also measure as many channels, Zipf-like traffic."
+)
+@click.option(
+    "--ceiling-mb", type=click.IntRange(1), default=64, show_default=True, help="Memory of those channels."
+)
+@click.option("--json", type=_FILE, help="Write the figures.")
+@click.option("--plot", type=_FILE, help="Write cost over size, SVG.")
+def bench_history(dialogues: tuple[Path, ...], **options: Any) -> None:
+    """Measure the cost of a window over the size of the history behind it.
+
+    The channel is told from DIALOGUES, files or folders of chat, again and again with other words.
+    Its vectors are random.
+    """
+    from benchmarks.history_command import bench_history as measure
+    from flows.mistakes import in_one_line
+
+    with in_one_line():
+        measure(dialogues, **options)
+
+
 def _run(kind: Any, options: dict[str, Any]) -> None:
     from flows.replay import run_files
 

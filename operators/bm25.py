@@ -174,8 +174,11 @@ class AsOfBM25:
         """Number of chunks in the first `windows` windows."""
         return int(self._cuts.view[windows, 0])
 
-    def scores(self, query: str, *, windows: int) -> NDArray[np.float64]:
-        """The BM25 score of every chunk of the first `windows` windows, float64 `[chunks]`."""
+    def scores(self, query: str, *, windows: int, most: float = 1.0) -> NDArray[np.float64]:
+        """The BM25 score of every chunk of the first `windows` windows, float64 `[chunks]`.
+
+        Words that stand in more than the share `most` of the chunks are left out.
+        """
         chunks, words, _ = self._cuts.view[windows].tolist()
         scores = np.zeros(chunks)
         if not words:
@@ -191,7 +194,7 @@ class AsOfBM25:
                 frequency = int(positions.searchsorted(np.int32(chunks)))  # a wider integer would copy
                 positions, forms = positions[:frequency], forms[:frequency]
             frequency = len(positions)
-            if not frequency:
+            if not 0 < frequency <= most * chunks:
                 continue
             idf = float(np.log(chunks - frequency + 0.5) - np.log(frequency + 0.5))
             if idf < 0:

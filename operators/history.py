@@ -199,6 +199,12 @@ class ChannelHistory:
         vectors: Vectors = self._turn_vectors.view[ref.first_seq : ref.last_seq + 1].astype(np.float32)
         return vectors
 
+    def rows_of(self, windows: Iterable[int]) -> TurnRows:
+        """What the evidence ranker knows of the turns of some windows, by index."""
+        refs = [self._windows[index] for index in windows]
+        ends = {ref.first_seq: ref.last_seq for ref in refs}
+        return self._turn_index.among(list(ends), lambda seq: self.turns(seq, ends[seq]))
+
     def as_of(self, before_seq: int) -> AsOf:
         """The history as it was before turn `before_seq`: windows that end before it."""
         return AsOf(self, bisect_left(self._last_seqs, before_seq))
@@ -305,9 +311,9 @@ class AsOf:
         """Number of chunks in sight."""
         return self.history._bm25.size(self.windows)
 
-    def sparse(self, query: str) -> NDArray[np.float64]:
-        """BM25 score of every chunk, float64 `[chunks]`."""
-        return self.history._bm25.scores(query, windows=self.windows)
+    def sparse(self, query: str, *, most: float = 1.0) -> NDArray[np.float64]:
+        """BM25 score of every chunk, float64 `[chunks]`, by words in at most a share of the chunks."""
+        return self.history._bm25.scores(query, windows=self.windows, most=most)
 
     def dense(self, queries: Vectors) -> NDArray[Any]:
         """Cosine of every query to every chunk, float32 `[queries, chunks]`.

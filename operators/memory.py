@@ -7,7 +7,7 @@ tokens as windows. Parameters and baselines follow ReMEMBER, sections 4 and 5.1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 
 import numpy as np
@@ -263,8 +263,9 @@ def _in_order(turns: Iterable[MemoryTurn]) -> tuple[MemoryTurn, ...]:
 def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The default: turns ranked as evidence by a small trained model (`operators.backscroll`)."""
     from operators.backscroll import backscroll as build
+    from operators.excerpt import excerpt
 
-    return build(request)
+    return build(replace(request, history=excerpt(request)))
 
 
 STRATEGIES: Mapping[str, MemoryStrategy] = {

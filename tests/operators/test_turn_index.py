@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 from building import history_of, turn, windows_of
 
+from operators.messages import Turn
 from operators.turn_index import TurnIndex, stems
 
 SAID = [["The pumps leak again.", "Which pump?"], ["Pump two leaks, see https://x.io/2", "ok"]]
@@ -46,3 +47,22 @@ def test_an_edit_reads_its_window_anew_and_leaves_older_views_alone() -> None:
     assert (before["terms"].tolist(), after["terms"].tolist()) == ([2, 1, 1], [2, 0, 1])
     assert after.number("red") is None, "a word that nobody says any more is not kept"
     assert after.frequency()[after.number("green")] == 1
+
+
+def test_windows_that_were_not_asked_for_lately_are_read_again_as_they_were() -> None:
+    said = {n: [turn(n, f"berth {n} has a red valve")] for n in range(8)}
+    index, read = TurnIndex(most=3), list[int]()
+
+    def window_at(seq: int) -> list[Turn]:
+        read.append(seq)
+        return said[seq]
+
+    before = index.among([2, 5], window_at)
+    for seq in range(8):
+        index.among([seq], window_at)
+    assert read == [2, 5, 0, 1, 2, 3, 4, 5, 6, 7]
+    after = index.among([2, 5], window_at)
+    np.testing.assert_array_equal(before.columns, after.columns)
+    np.testing.assert_array_equal(before.row, after.row)
+    assert after.frequency()[after.number("valv")] == 2
+    assert after.terms < 20, "numbers of words that are in no window kept are given again"
