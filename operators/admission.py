@@ -23,7 +23,8 @@ from operators.tokens import count
 
 __all__ = ["Admission", "AdmissionState", "Admitted", "Event", "RecordedTurns"]
 
-HELD_CHARACTERS = 32_768
+HELD_BYTES = 24_576  # of the state, as is what comes with each message beside its text
+_BESIDE = 160
 WAITING_EDITS, WAITING_CHARACTERS = 32, 8_192
 Event: TypeAlias = Turn | Change | None
 _REVISED = 0  # in place of the digest of a message that was edited or deleted
@@ -164,7 +165,7 @@ class Admission:
                 self._counters["duplicates"] += 1
                 return
         insort(self._held, message, key=lambda held: (held.ts, held.id))
-        while len(self._held) > 1 and sum(len(held.text) for held in self._held) > HELD_CHARACTERS:
+        while len(self._held) > 1 and sum(map(_size, self._held)) > HELD_BYTES:
             yield from self.release(recorded, self._held[0].ts)
 
     def _turn(self, message: Message, recorded: RecordedTurns) -> Turn | None:
@@ -272,3 +273,8 @@ class Admission:
     def _agree(message: Message, digest: int, known: int) -> None:
         if known not in (digest, _REVISED):
             raise MessageError(f"id {message.id!r} is already known with other content")
+
+
+def _size(message: Message) -> int:
+    """About how many bytes of a snapshot a message takes."""
+    return len(message.text.encode(errors="surrogatepass")) + len(message.id) + _BESIDE
