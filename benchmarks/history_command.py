@@ -51,6 +51,7 @@ def bench_history(
             report["sizes"].append(
                 measure_size(dialogues, size, Path(folder), windows=windows, plain=plain, say=console.print)
             )
+        _write(report, json, plot)
     if channels:
         with TemporaryDirectory(prefix="backscroll-bench-") as folder:
             report["channels"] = measure_channels(
@@ -58,6 +59,11 @@ def bench_history(
             )
     for table in history_tables(report):
         Console().print(table)
+    _write(report, json, plot)
+
+
+def _write(report: dict[str, Any], json: Path | None, plot: Path | None) -> None:
+    """The files, also of what was measured so far: the largest channel takes its time."""
     if json is not None:
         json.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
     if plot is not None:
