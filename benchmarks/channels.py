@@ -32,7 +32,7 @@ __all__ = ["measure_channels"]
 
 _TURNS = 4  # of a window: many channels, each with little in it
 _WINDOWS = 3  # for every channel, on average
-_EVENTS = 4096
+_EVENTS = 768
 _TOGETHER = 64
 _GROUP = 2000
 

@@ -198,9 +198,10 @@ def _measure_window(
         take_in_rounds(request, extracted)
     with clock.of("append"):
         history.append(recorded)
-    for name in ("remember", "backscroll"):
+    # First with windows that the ranker has not read before, as after a start.
+    for name in ("remember", "backscroll_cold", "backscroll"):
         with clock.of(f"memory_{name}"):
-            STRATEGIES[name](request)
+            STRATEGIES[name.removesuffix("_cold")](request)
 
 
 def _refined(past: AsOf, best: Sequence[int], vector: Vectors) -> list[tuple[int, float]]:
