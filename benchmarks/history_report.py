@@ -34,6 +34,8 @@ def history_tables(report: Mapping[str, Any]) -> list[Table]:
         ("times as fast as the plain way, processor time", "times_faster", "x"),
         ("memory of a hot channel, bytes per million tokens", "bytes_per_million_tokens", ""),
     ):
+        if not any(size[part] for size in sizes):
+            continue
         table = Table(title=title)
         table.add_column("")
         for size in sizes:
