@@ -15,12 +15,12 @@ from statistics import median
 
 import numpy as np
 import orjson
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks.dialogues import record_dialogue
 from benchmarks.embedding_process import EmbeddingProcess, Round, Way
 from benchmarks.gaps import BenchmarkError
+from benchmarks.report import wide_console
 from connectors.onnx_embedder import multiplies_int8_exactly
 from operators.chunks import Chunker
 
@@ -135,7 +135,7 @@ def bench_embedding(
     costs = measure_embedding(texts, ways)
     rows = {f"{way.backend} {way.precision}": cost for way, cost in zip(ways, costs, strict=True)}
     turns, chunks = (sum(len(window[kind]) for window in texts) for kind in (0, 1))
-    Console().print(_table(rows, f"{folder.name}: {len(texts)} windows, {turns} turns, {chunks} chunks"))
+    wide_console().print(_table(rows, f"{folder.name}: {len(texts)} windows, {turns} turns, {chunks} chunks"))
     if json is not None:
         found = {
             "model": model,

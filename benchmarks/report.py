@@ -12,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.summary_metrics import METRICS
 
-__all__ = ["memory_plot", "memory_table", "show", "summary_table"]
+__all__ = ["memory_plot", "memory_table", "show", "summary_table", "wide_console"]
 
 _SHORT = dict(zip(METRICS, ("window", "gaps", "concise", "faithful"), strict=True))
 _RECALLS = ("all", "macro", "near", "mid", "far", "referential", "attribute", "relational")
@@ -63,10 +63,15 @@ def summary_table(systems: Mapping[str, Mapping[str, Any]], title: str) -> Table
     return table
 
 
+def wide_console() -> Console:
+    """The terminal, or, where the output is none, one that is wide enough for our tables."""
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+
+
 def show(table: Table, asked: Mapping[str, Mapping[str, Any] | None]) -> None:
     """Print a table and, below it, what every model that was asked cost and did not answer."""
-    terminal = Console(highlight=False)
-    console = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+    console = wide_console()
     console.print(table)
     for name, numbers in (asked.get("detector") or {}).items():
         if isinstance(numbers, Mapping) and numbers.get("precision") and numbers["recall"]:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from rich.console import Console
 
 from benchmarks.progress import progress
+from benchmarks.report import wide_console
 from benchmarks.throughput import WAYS, Figures, Way, throughput_table, write_chat
 from flows.mistakes import Mistake, in_one_line
 from flows.settings import Settings
@@ -52,7 +52,7 @@ def run_throughput(
                 for count in processes:
                     rows.append((way.name, _in_a_process(way, chat, one, count)))
                     step()
-    Console(width=140, highlight=False).print(throughput_table(rows))
+    wide_console().print(throughput_table(rows))
     if json is not None:
         figures = [{"way": name, **figures.to_json()} for name, figures in rows]
         json.write_bytes(orjson.dumps({"runs": figures}, option=orjson.OPT_INDENT_2) + b"\n")

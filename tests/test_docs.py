@@ -33,7 +33,9 @@ def test_the_python_sessions_of_a_page_print_what_it_says(page: Path) -> None:
     assert result.attempted == session.count(">>> ")
 
 
-@pytest.mark.parametrize("module", ["messages", "tokens", "sentences", "bm25", "postings", "retrieval", "rules"])
+@pytest.mark.parametrize(
+    "module", ["messages", "tokens", "sentences", "bm25", "postings", "retrieval", "rules"]
+)
 def test_the_examples_of_a_module_print_what_it_says(module: str) -> None:
     found = doctest.testmod(__import__(f"operators.{module}", fromlist=[module]))
     assert (found.failed, found.attempted > 0) == (0, True)
