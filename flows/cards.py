@@ -11,7 +11,7 @@ from rich.text import Text
 
 from operators.summaries import GapEntry, MemoryEntry, Summary
 
-__all__ = ["card", "print_card"]
+__all__ = ["card", "print_card", "shown"]
 
 # Controls but tab and line break, C1 controls, and the marks that override the direction of text.
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -27,14 +27,14 @@ def card(summary: Summary) -> Panel:
     window = summary.window
     same_day = window.start.date() == window.end.date()
     span = f"{window.start:%Y-%m-%d %H:%M} to {window.end:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
-    title = Text.assemble((_shown(f"{summary.namespace}/{summary.channel}"), "bold"), "  ", span)
+    title = Text.assemble((shown(f"{summary.namespace}/{summary.channel}"), "bold"), "  ", span)
     state = "" if summary.final else "  still open"
     messages = "1 message" if len(window.turns) == 1 else f"{len(window.turns)} messages"
     subtitle = Text(
         f"{messages}  {window.tokens} tokens  {summary.kind}, {summary.strategy}{state}",
         style="dim",
     )
-    parts: list[RenderableType] = [Text(_shown(summary.summary))]
+    parts: list[RenderableType] = [Text(shown(summary.summary))]
     if resolved := _resolved(summary):
         parts += [Text(), resolved]
     return Panel(
@@ -60,15 +60,15 @@ def _resolved(summary: Summary) -> Table | None:
 
 def _needs(gap: GapEntry) -> Text:
     return Text.assemble(
-        ("“", "dim"), (_shown(gap.quote), "yellow"), ("” ", "dim"), (f"({_shown(gap.utterance)})", "dim")
+        ("“", "dim"), (shown(gap.quote), "yellow"), ("” ", "dim"), (f"({shown(gap.utterance)})", "dim")
     )
 
 
 def _message(entry: MemoryEntry) -> Text:
     where = f"{entry.author}, {entry.ts:%Y-%m-%d %H:%M}, {entry.id}: "
-    return Text.assemble("← ", (_shown(where), "bold cyan"), _shown(entry.text))
+    return Text.assemble("← ", (shown(where), "bold cyan"), shown(entry.text))
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Chat text without what would steer a terminal: controls and direction overrides become `␛`."""
     return _STEERING.sub("␛", text)

@@ -213,6 +213,36 @@ def ingest(**options: Any) -> None:
 
 
 @main.command()
+@click.argument("channel", required=False)
+@click.option("--file", "files", multiple=True, type=_FILE, help="Chat file; may be repeated.")
+@click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True)
+@_setting("--store", "store", help="LanceDB history; it is only read.")
+@click.option("--since", required=True, help="2d, yesterday, a time, or the id of the last message read.")
+@click.option("--until", help="As --since, or latest for the newest message.  [default: now]")
+@click.option("--me", help="Name or id of the reader: what concerns them comes first.")
+@click.option(
+    "--max-tokens", type=click.IntRange(32), default=400, show_default=True, help="Of all lines together."
+)
+@click.option(
+    "--as", "form", type=click.Choice(("text", "markdown", "json")), default="text", show_default=True
+)
+@_setting("--tz", "tz", help="Time zone to show, and of files whose times name none.  [default: UTC]")
+@_engine
+@_setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]")
+@_setting("--summary-model", "summary_model", help="Model that writes.  [default: the server's only one]")
+@_setting("--record", "llm_record", type=_FILE, help="Append the model's answers to a cassette file.")
+def catchup(channel: str | None, config: Path | None, **options: Any) -> None:
+    """Tell what happened in CHANNEL, or in all channels, since somebody was there.
+
+    Reads a --store, chat files, or both: then the files are what came after the store's last window.
+    """
+    from flows.catchup import run_catchup
+
+    settings = _settings(_popped(options), config)
+    sys.exit(run_catchup(settings, channel, **options))
+
+
+@main.command()
 @_setting("--store", "store", required=True, help="The LanceDB history.")
 @_setting("--embedding-model", "embedding_model", help="Hub id, folder, or a model of --embedding-url.")
 @_setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model.")
