@@ -64,7 +64,7 @@ def served(made: Service, *options: object, **settings: object) -> Iterator[tupl
     pages = Pages()
     settings |= {"http_port": pages.port, "stall_seconds": STALL_SECONDS}
     with made.engine(*options, **settings) as engine:  # type: ignore[arg-type]
-        engine.until(lambda: pages("/readyz")[0] == 200, "readiness")
+        engine.until(lambda: pages("/readyz")[0] == 200, "readiness", seconds=150)
         yield engine, pages
 
 
@@ -86,8 +86,18 @@ def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lone]:
 def until(look: Callable[[], bool], what: str) -> float:
     """Seconds until it is so."""
     began = time.monotonic()
-    wait_for(look, seconds=60, what=what)
+    wait_for(look, seconds=90, what=what)
     return time.monotonic() - began
+
+
+def test_readiness_follows_the_broker_and_liveness_does_not(lone: Lone) -> None:
+    lone.broker.stop()
+    gone = until(lambda: lone.pages("/readyz")[0] == 503, "red")
+    assert lone.pages("/readyz") == (503, "not ok: the brokers do not answer\n")
+    assert lone.pages("/livez") == (200, "ok: the brokers do not answer\n")
+    lone.broker.start()
+    back = until(lambda: lone.pages("/readyz") == (200, "ok: 1 of 1 partitions are read\n"), "green")
+    print(f"\nbroker away: /readyz red after {gone:.1f} s, green {back:.1f} s after its return")
 
 
 def test_a_slow_model_that_throttles_the_source_is_no_stall(lone: Lone) -> None:
@@ -104,16 +114,6 @@ def test_a_slow_model_that_throttles_the_source_is_no_stall(lone: Lone) -> None:
     assert seen == {200}
     assert lone.pages.metric("backscroll_messages_total") == 2, "the source is throttled"
     assert lone.pages.metric("backscroll_summaries_total") == 0
-
-
-def test_readiness_follows_the_broker_and_liveness_does_not(lone: Lone) -> None:
-    lone.broker.stop()
-    gone = until(lambda: lone.pages("/readyz")[0] == 503, "red")
-    assert lone.pages("/readyz") == (503, "not ok: the brokers do not answer\n")
-    assert lone.pages("/livez") == (200, "ok: the brokers do not answer\n")
-    lone.broker.start()
-    back = until(lambda: lone.pages("/readyz") == (200, "ok: 1 of 1 partitions are read\n"), "green")
-    print(f"\nbroker away: /readyz red after {gone:.1f} s, green {back:.1f} s after its return")
 
 
 def test_a_step_that_does_not_return_turns_liveness_red_and_leaves_the_pages(lone: Lone) -> None:
