@@ -110,7 +110,7 @@ def test_a_slow_model_that_throttles_the_source_is_no_stall(lone: Lone) -> None:
         seen.update(lone.pages(page)[0] for page in ("/livez", "/readyz"))
         return time.monotonic() - began > STALL_SECONDS + 1
 
-    lone.engine.until(long_enough, "a while")
+    lone.engine.until(long_enough, "a while", seconds=STALL_SECONDS + 60)
     assert seen == {200}
     assert lone.pages.metric("backscroll_messages_total") == 2, "the source is throttled"
     assert lone.pages.metric("backscroll_summaries_total") == 0
