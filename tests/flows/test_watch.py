@@ -162,7 +162,6 @@ def test_a_stopped_process_of_two_turns_liveness_red_until_it_goes_on(tmp_path: 
         until(lambda: pages("/livez")[0] == 200, "green")
         made.send(*map(flush, channels))
         engine.until(lambda: made.turns().total() == 12, "the rest")
-        engine.stop()
     print(f"\na stopped process, stall_seconds {STALL_SECONDS}: /livez red after {seconds:.1f} s")
 
 
