@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from connectors.kafka_lag import GroupOffsets
 from connectors.kafka_reader import OnLost, Place, Reader, Start
 from connectors.kafka_records import EventClock, receive
 from operators.messages import Received
+from operators.vitals import Vitals
 
 __all__ = ["Feed", "KafkaSource", "State"]
 
@@ -46,6 +47,7 @@ class Feed:
     fail: told why reading cannot go on; the input then ends.
     lost: told a topic, a partition and how many messages were passed over.
     at_end: told a partition by name, and whether everything in it has been read.
+    vitals: told which partitions are read, and at each close of an epoch how far.
     """
 
     throttled: Callable[[], bool]
@@ -53,6 +55,7 @@ class Feed:
     fail: Callable[[Exception], None]
     lost: Callable[[str, int, int], None]
     at_end: Callable[[str, bool], None]
+    vitals: Vitals = field(default_factory=Vitals)
 
 
 class KafkaSource(FixedPartitionedSource[Received, State]):
@@ -96,6 +99,7 @@ class KafkaSource(FixedPartitionedSource[Received, State]):
             KafkaError: as `KafkaConnection.partitions`.
         """
         counts = self._connection.partitions(self._topics)
+        self.feed.vitals.listed(sum(counts.values()))
         return [f"{topic}:{number}" for topic in self._topics for number in range(counts[topic])]
 
     def build_part(self, step_id: str, for_part: str, resume_state: State | None) -> _KafkaPartition:
@@ -152,6 +156,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
             reader.close()
             raise
         self._reader = reader
+        self._feed.vitals.assigned(self._part, self._next)
 
     def next_batch(self) -> list[Received]:
         """Bytewax: what has arrived; nothing while the engine is busy or nothing is there."""
@@ -194,6 +199,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
         """Bytewax: version, next offset, greatest event time, at the close of each epoch."""
         if self._source.lag is not None and self._next is not None:
             self._source.lag.snapshot(self._at.topic, self._at.partition, self._next)
+        self._feed.vitals.epoch_closed(self._part, self._next)
         return _VERSION, self._next, self._clock.greatest
 
     def close(self) -> None:

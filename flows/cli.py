@@ -203,6 +203,52 @@ def run(
     sys.exit(run_service(settings, workers=workers, process_id=process_id, addresses=addresses))
 
 
+@main.group()
+def recovery() -> None:
+    """The state of the dataflow. No engine may run meanwhile."""
+
+
+_recovery_processes = click.option(
+    "--processes", type=click.IntRange(1), default=1, show_default=True, help="With a disk each."
+)
+
+
+@recovery.command()
+@click.argument("directory", type=_FILE)
+@click.option("--parts", type=click.IntRange(1), default=8, show_default=True, help="In all, for good.")
+@click.option(
+    "--process-id", type=click.IntRange(0), help="Whose disk DIRECTORY is on.  [default: all see it]"
+)
+@_recovery_processes
+def init(directory: Path, parts: int, process_id: int | None, processes: int) -> None:
+    """Make the partitions of DIRECTORY, unless they are there.
+
+    With a disk for each process, those that belong to this one: partition i to process i mod --processes.
+    """
+    from flows.mistakes import in_one_line
+    from flows.recovery import Disk, init_recovery
+
+    if (process_id or 0) >= processes or (process_id is None and processes > 1):
+        raise click.UsageError(f"--process-id has to be below --processes, which is {processes}")
+    with in_one_line():
+        click.echo(init_recovery(directory, parts, Disk(process_id or 0, processes)))
+
+
+@recovery.command()
+@click.argument("directories", nargs=-1, required=True, type=_FILE)
+@_recovery_processes
+def spread(directories: tuple[Path, ...], processes: int) -> None:
+    """Move partitions between DIRECTORIES for another number of processes.
+
+    The first --processes of them are the disks of processes 0, 1 ...; more are emptied.
+    """
+    from flows.mistakes import in_one_line
+    from flows.recovery import spread_recovery
+
+    with in_one_line():
+        click.echo(spread_recovery(directories, processes))
+
+
 @main.command()
 @_common
 def ingest(**options: Any) -> None:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +27,7 @@ import orjson
 
 from flows.job import Job, Outlet
 from flows.logs import set_up_logging
+from operators.vitals import Pulse
 
 if TYPE_CHECKING:
     from operators.engine import Engine
@@ -49,10 +50,20 @@ def run_cluster(
     counters: Counter[str],
     stopping: threading.Event,
     prepare: Callable[[], None] = lambda: None,
+    pulses: MutableMapping[int, Pulse] | None = None,
+    metrics: Path | None = None,
 ) -> None:
-    """Run a job on `processes` processes; `counters` follows their sum while it runs.
+    """Run a job on `processes` processes.
 
-    `prepare` is called when the store is held and no worker runs yet.
+    Args:
+        job: what to run.
+        outlet: where results go.
+        processes: how many.
+        counters: follows the sum of theirs while it runs.
+        stopping: set when they are to stop.
+        prepare: called when the store is held and no worker runs yet.
+        pulses: follows what each last told of its dataflow, by its number.
+        metrics: a directory where they keep their Prometheus metrics together.
 
     Raises:
         StoreError: another engine uses the store.
@@ -79,7 +90,13 @@ def run_cluster(
             "pending": str(pending),
         }
         errors = list[str]()  # the first is the cause of the others
-        workers = [_Worker(number, outlet, counters, errors, held) for number in range(processes)]
+        beats = {} if pulses is None else pulses
+        workers = [
+            _Worker(
+                number, outlet, counters=counters, pulses=beats, errors=errors, held=held, metrics=metrics
+            )
+            for number in range(processes)
+        ]
         try:
             workers[0].start(task)
             while not (workers[0].ready.wait(0.1) or stopping.is_set()):
@@ -101,12 +118,16 @@ class _Worker:
         self,
         number: int,
         outlet: Outlet,
+        *,
         counters: Counter[str],
+        pulses: MutableMapping[int, Pulse],
         errors: list[str],
         held: Sequence[int],
+        metrics: Path | None,
     ) -> None:
         self.number = number
         self._held = held
+        self._environment = {} if metrics is None else {"PROMETHEUS_MULTIPROC_DIR": str(metrics)}
         self.ready = threading.Event()
         self.failure: BaseException | None = None
         self.process: subprocess.Popen[bytes] | None = None
@@ -118,6 +139,7 @@ class _Worker:
             b"d": lambda body: outlet.dead_letters([body]),
             b"o": lambda body: outlet.open_windows([orjson.loads(body)]),
             b"c": lambda body: self._count(orjson.loads(body)),
+            b"p": lambda body: pulses.update({number: Pulse(**orjson.loads(body))}),
             b"r": lambda _: self.ready.set(),
             b"e": lambda body: errors.append(orjson.loads(body)),
         }
@@ -128,6 +150,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=self._held,
+            env={**os.environ, **self._environment},
         )
         assert self.process.stdin is not None
         self.process.stdin.write(orjson.dumps({**task, "process_id": self.number}) + b"\n")
@@ -276,11 +299,12 @@ def _work() -> int:
 
 
 def _report(outlet: _FrameOutlet, engine: Engine, done: threading.Event) -> None:
-    """Send the counters until the work is done, and a failure at once: Bytewax goes on without input."""
+    """Send counters and pulse until the work is done, a failure at once: Bytewax goes on without input."""
     failed = False
     while True:
         last = done.wait(0.2)
         outlet.frame(b"c", [orjson.dumps(dict(engine.counters))])
+        outlet.frame(b"p", [orjson.dumps(engine.vitals.pulse)])
         if engine.failure is not None and not failed:
             failed = True
             outlet.frame(b"e", [orjson.dumps(_line(engine.failure))])

@@ -19,6 +19,8 @@ from flows.mistakes import Mistake, in_one_line
 from flows.progress import report, show_progress
 from flows.settings import Settings
 from flows.stopping import ended_in_time, stoppable
+from flows.watch import Watch, watched
+from operators.vitals import Pulse
 
 __all__ = ["run_service"]
 
@@ -79,29 +81,25 @@ def run_service(settings: Settings, *, workers: int, process_id: int | None, add
 
 
 def _run(settings: Settings, cluster: _Cluster, counters: Counter[str]) -> None:
-    from flows.live import await_recovery, prepare_recovery
-
-    job = Job("run", (), settings)
     if cluster.workers > 1:
-        with stoppable() as stop:
-            run_cluster(
-                job,
-                _NoOutlet(),
-                processes=cluster.workers,
-                counters=counters,
-                stopping=stop,
-                prepare=lambda: prepare_recovery(settings, cluster.workers),
-            )
+        _run_local_cluster(settings, cluster.workers, counters)
         return
-    from flows.assembly import open_engine
-    from flows.job import run_dataflow
+    processes = len(cluster.addresses or [""])
+    with watched(settings, alone=processes == 1) as watch:
+        _run_process(settings, cluster, counters, watch)
 
-    peers = cluster.addresses
-    with open_engine(settings, shared=peers is not None, processes=len(peers or [""])) as engine:
-        if cluster.process_id:
-            await_recovery(settings)
-        else:
-            prepare_recovery(settings, len(peers or [""]), alone=peers is None)
+
+def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], watch: Watch) -> None:
+    from flows.assembly import open_engine  # takes seconds: a start-up is seen from outside by then
+    from flows.job import run_dataflow
+    from flows.recovery import await_recovery, prepare_recovery
+
+    peers, number = cluster.addresses, cluster.process_id
+    processes = len(peers or [""])
+    with open_engine(settings, shared=peers is not None, processes=processes) as engine:
+        if number:
+            await_recovery(settings, number)
+        prepare_recovery(settings, processes, process_id=number)
 
         def exit_code() -> int:
             if engine.failure is None:
@@ -113,12 +111,33 @@ def _run(settings: Settings, cluster: _Cluster, counters: Counter[str]) -> None:
         # peers that go on, would keep it.
         with stoppable() as stop, ended_in_time(stop, _PATIENCE_SECONDS, exit_code):
             engine.counters, engine.stopping = counters, stop
+            watch.follow(lambda: {0: engine.vitals.pulse}, stop)
             try:
-                run_dataflow(job, engine, _NoOutlet(), process_id=cluster.process_id, addresses=peers)
+                run_dataflow(
+                    Job("run", (), settings), engine, _NoOutlet(), process_id=number, addresses=peers
+                )
             except Exception as err:
                 if not stop.signal or user_error(err) is None:
                     raise
                 click.echo(f"stopped: {user_error(err)}", err=True)  # such as what is sent again next time
+
+
+def _run_local_cluster(settings: Settings, processes: int, counters: Counter[str]) -> None:
+    from flows.recovery import prepare_recovery
+
+    with stoppable() as stop, watched(settings, processes=processes) as watch:
+        pulses = dict[int, Pulse]()
+        watch.follow(lambda: dict(pulses), stop)
+        run_cluster(
+            Job("run", (), settings),
+            _NoOutlet(),
+            processes=processes,
+            counters=counters,
+            stopping=stop,
+            prepare=lambda: prepare_recovery(settings, processes),
+            pulses=pulses,
+            metrics=watch.metrics,
+        )
 
 
 def _peers(addresses: str | None, process_id: int | None, workers: int) -> list[str] | None:

@@ -33,6 +33,11 @@ class Settings(KafkaSettings, BaseSettings):
     store: str | None = Field(
         None, min_length=1, description="LanceDB history, a directory or s3://bucket/prefix"
     )
+    http_host: str = Field("127.0.0.1", min_length=1, description="where `run` serves health and metrics")
+    http_port: int = Field(9464, ge=0, le=65535, description="of /livez, /readyz, /metrics; 0 for none")
+    stall_seconds: float = Field(
+        60, gt=0, description="without progress, while messages wait, before /livez is red"
+    )
     maintenance_minutes: float = Field(5, ge=0, description="between clean-ups of the store; 0 for none")
     recovery: Path | None = Field(None, description="state of `run`; inside a local store when not set")
     recovery_partitions: int = Field(8, ge=1, description="most processes there can be; fixed when made")

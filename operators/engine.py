@@ -15,6 +15,7 @@ from operators.histories import Histories
 from operators.memory import Retrieval
 from operators.metrics import PENDING_WINDOWS
 from operators.stages import GapStage, SummaryStage
+from operators.vitals import Vitals
 from operators.windows import WindowCutter
 
 __all__ = ["Engine", "Liveness", "Pending"]
@@ -145,6 +146,7 @@ class Engine:
     pending: Pending = field(default_factory=lambda: Pending(gauge=PENDING_WINDOWS))
     unrecorded: Pending = field(default_factory=Pending)
     liveness: Liveness = field(default_factory=Liveness)
+    vitals: Vitals = field(default_factory=Vitals)
     stopping: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
 

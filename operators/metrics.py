@@ -1,7 +1,11 @@
-"""Prometheus metrics of the engine, in the default registry of its process. No label holds text."""
+"""Prometheus metrics of the engine, in the default registry of its process. No label holds text.
+
+Where several processes are one engine, their values are added up; of the last epoch the oldest counts.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +21,7 @@ __all__ = [
     "DEGRADED",
     "DROPPED_GAPS",
     "EMBEDDING_SECONDS",
+    "EPOCH_PROGRESS",
     "EXECUTOR_SECONDS",
     "LOST",
     "MESSAGES",
@@ -34,7 +39,17 @@ LOST = Counter("backscroll_lost_messages", "Messages that the broker no longer h
 SUMMARIES = Counter("backscroll_summaries", "Summaries emitted.", ["kind", "origin"])
 DEGRADED = Counter("backscroll_degraded_summaries", "Summaries that are less than was asked for.", ["reason"])
 DROPPED_GAPS = Counter("backscroll_dropped_gaps", "Gaps of a model that a guard dropped.", ["reason"])
-PENDING_WINDOWS = Gauge("backscroll_pending_windows", "Windows between their close and their summary.")
+PENDING_WINDOWS = Gauge(
+    "backscroll_pending_windows",
+    "Windows between their close and their summary.",
+    multiprocess_mode="livesum",
+)
+EPOCH_PROGRESS = Gauge(
+    "backscroll_epoch_progress_timestamp_seconds",
+    "When the last epoch closed; +Inf where no partition is read.",
+    multiprocess_mode="livemin",
+)
+EPOCH_PROGRESS.set(math.inf)  # 0 would be an engine that stands since 1970
 STAGE_SECONDS = Histogram(
     "backscroll_stage_seconds",
     "Time of one window in a stage, waiting included.",
@@ -53,7 +68,11 @@ LLM_SECONDS = Histogram(
     ["stage"],
     buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300),
 )
-LLM_IN_FLIGHT = Gauge("backscroll_llm_in_flight", "Calls of a language model that are running.")
+LLM_IN_FLIGHT = Gauge(
+    "backscroll_llm_in_flight",
+    "Calls of a language model that are running.",
+    multiprocess_mode="livesum",
+)
 
 
 @contextmanager

@@ -206,7 +206,12 @@ def engine(broker: Broker, folder: Path, processes: int) -> Iterator[subprocess.
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "BACKSCROLL_MAINTENANCE_MINUTES": "0.05", "BACKSCROLL_CHUNK_TOKENS": "48"},
+            env={
+                **os.environ,
+                "BACKSCROLL_HTTP_PORT": "0",
+                "BACKSCROLL_MAINTENANCE_MINUTES": "0.05",
+                "BACKSCROLL_CHUNK_TOKENS": "48",
+            },
         )
         try:
             yield process

@@ -164,21 +164,13 @@ def say(text: str) -> None:
 def check(image: Image) -> None:
     """Start what the manifests start."""
     say(image.run("--version").strip())
-    known = image.run("settings", "--markdown")
-    settings = dict(
-        image.moved(line).split("=", 1)
-        for line in _SETTINGS.read_text().splitlines()
-        if f"| `{line.partition('=')[0].removeprefix('BACKSCROLL_').lower()}` |" in known
-    )
-    served = "BACKSCROLL_HTTP_PORT" in settings
+    settings = dict(image.moved(line).split("=", 1) for line in _SETTINGS.read_text().splitlines())
     port = str(free_port())
-    if served:
-        settings |= {"BACKSCROLL_HTTP_HOST": "127.0.0.1", "BACKSCROLL_HTTP_PORT": port}
+    settings |= {"BACKSCROLL_HTTP_HOST": "127.0.0.1", "BACKSCROLL_HTTP_PORT": port}
     recovery = settings["BACKSCROLL_RECOVERY"]
-    if " recovery " in image.run("--help"):
-        image.run("recovery", "init", recovery, "--parts", "8")
-        image.run("recovery", "init", recovery, "--parts", "8")
-        say(f"recovery init, twice: {len(list(Path(recovery).glob('part-*')))} partitions")
+    image.run("recovery", "init", recovery, "--parts", "8")
+    image.run("recovery", "init", recovery, "--parts", "8")
+    say(f"recovery init, twice: {len(list(Path(recovery).glob('part-*')))} partitions")
     with running("noida", image.scratch / "broker") as broker:
         settings["BACKSCROLL_KAFKA_BROKERS"] = broker.address
         said = image.run("topics", "create", "--partitions", "4", **settings)
@@ -187,9 +179,8 @@ def check(image: Image) -> None:
         engine = image.start("run", "--workers", "2", log=log, OMP_NUM_THREADS="1", **settings)
         try:
             began = time.monotonic()
-            if served:
-                wait_for(lambda: answers(port, "/readyz") == 200, seconds=120, what="/readyz")
-                say(f"/readyz after {time.monotonic() - began:.1f} s")
+            wait_for(lambda: answers(port, "/readyz") == 200, seconds=120, what="/readyz")
+            say(f"/readyz after {time.monotonic() - began:.1f} s, /livez {answers(port, '/livez')}")
             command = [sys.executable, "-m", "flows.cli", "replay", str(ROOT / "samples" / "harbor.jsonl")]
             subprocess.run([*command, "--into", f"kafka://{broker.address}/messages"], cwd=ROOT, check=True)
             said = image.run("tail", "--from", "earliest", "--limit", "3", **settings)

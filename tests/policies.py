@@ -16,11 +16,7 @@ from flows.settings import Settings, SettingsError, load_settings
 Objects = Sequence[Object]
 Policy = Callable[[Objects], Iterator[str]]
 ENGINE = {"app.kubernetes.io/name": "backscroll", "app.kubernetes.io/component": "engine"}
-# Variables of the command line, and settings of the HTTP side where the engine has it.
-_NOT_SETTINGS = {"BACKSCROLL_PROCESS_ID", "BACKSCROLL_ADDRESSES"}
-_AHEAD = {"BACKSCROLL_HTTP_HOST", "BACKSCROLL_HTTP_PORT"} - {
-    f"BACKSCROLL_{setting.upper()}" for setting in Settings.model_fields
-}
+_NOT_SETTINGS = {"BACKSCROLL_PROCESS_ID", "BACKSCROLL_ADDRESSES"}  # of the command line alone
 _WRITABLE_ROOT = {"Deployment/kafka"}  # of overlays/dev alone: a broker to play with
 
 
@@ -69,7 +65,7 @@ def bounded(objects: Objects) -> Iterator[str]:
             tag = container["image"].rpartition("/")[2].partition(":")[2]
             if tag in ("", "latest"):
                 yield f"{where}: image {container['image']} has no version"
-        if not owner.startswith("Job/"):
+        if not owner.startswith(("Job/", "Pod/")):  # those run to their end
             for container in pod["containers"]:
                 yield from _probes(f"{owner}: container {container['name']}", container)
 
@@ -109,7 +105,15 @@ def engine(objects: Objects) -> Iterator[str]:
     for scaler in (*_of(objects, "HorizontalPodAutoscaler"), *_of(objects, "ScaledObject")):
         if scaler["spec"]["scaleTargetRef"]["name"] == "backscroll":
             yield f"{name(scaler)}: the dataflow cannot be scaled while it runs"
+    if not settings.http_port or settings.http_port not in _numbers(container):
+        yield f"engine: it serves on {settings.http_port}, which is no port of its container"
+    if settings.http_host != "0.0.0.0":
+        yield f"engine: probes cannot reach {settings.http_host}"
     yield from _recovery(spec, container, settings, values)
+
+
+def _numbers(container: Object) -> set[int]:
+    return {port["containerPort"] for port in container.get("ports", ())}
 
 
 def _recovery(
@@ -120,7 +124,6 @@ def _recovery(
         claim["metadata"]["name"]: claim["spec"]["accessModes"]
         for claim in spec.get("volumeClaimTemplates", ())
     }
-    shared = {volume["name"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume}
     mounts = {
         mount["name"] for mount in container["volumeMounts"] if directory.startswith(mount["mountPath"])
     }
@@ -130,13 +133,12 @@ def _recovery(
         yield f"engine: more processes than the {settings.recovery_partitions} recovery partitions"
     if replicas > 1:
         yield from _cluster(replicas, workers, settings, values)
-        if not mounts & shared:
-            yield f"engine: its pods do not share {directory}"
-        return
     if not mounts & disks.keys():
         yield f"engine: {directory} is on no disk of its own"
     makes = [one["args"] for one in pod.get("initContainers", ())]
     wanted = ["recovery", "init", directory, "--parts", str(settings.recovery_partitions)]
+    if replicas > 1:  # each pod makes its own
+        wanted += ["--process-id", "$(BACKSCROLL_PROCESS_ID)", "--processes", str(replicas)]
     if wanted not in makes:
         yield f"engine: no init container runs `{' '.join(wanted)}`"
 
@@ -180,7 +182,7 @@ def _settings(values: Mapping[str, str]) -> Settings | str:
     ours = {
         variable: value
         for variable, value in values.items()
-        if variable.startswith("BACKSCROLL_") and variable not in _NOT_SETTINGS | _AHEAD
+        if variable.startswith("BACKSCROLL_") and variable not in _NOT_SETTINGS
     }
     with mock.patch.dict(os.environ, ours, clear=True):
         try:
@@ -261,7 +263,7 @@ def labelled(objects: Objects) -> Iterator[str]:
     """Whatever runs, is reached or is stored says by the common labels what it belongs to."""
     needed = {f"app.kubernetes.io/{label}" for label in ("name", "component", "part-of")}
     for found in objects:
-        if found["kind"] in ("StatefulSet", "Deployment", "Job", "Service", "PersistentVolumeClaim"):
+        if found["kind"] in ("StatefulSet", "Deployment", "Job", "Pod", "Service", "PersistentVolumeClaim"):
             for one in filter(None, (found, _template(found))):
                 missing = needed - one["metadata"].get("labels", {}).keys()
                 yield from (f"{name(found)}: no label {label}" for label in sorted(missing))
@@ -352,6 +354,8 @@ def pods(objects: Objects) -> Iterator[tuple[str, Object]]:
 
 
 def _template(found: Object) -> Object | None:
+    if found["kind"] == "Pod":
+        return found
     template: Object | None = _get(found, "spec.template")
     return template if found["kind"] in ("StatefulSet", "Deployment", "Job") else None
 

@@ -129,7 +129,11 @@ def _engine(broker: Broker, folder: Path, *options: object) -> Iterator[None]:
     command = [str(BACKSCROLL), "run", "--brokers", broker.address, "--store", str(folder / "store")]
     with (folder / "engine.log").open("ab") as log:
         process = subprocess.Popen(
-            [*command, *map(str, options)], stdout=log, stderr=log, start_new_session=True, env=os.environ
+            [*command, *map(str, options)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "BACKSCROLL_HTTP_PORT": "0"},
         )
         try:
             yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from operators.messages import ChannelKey, format_time
 T = TypeVar("T")
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 _FAST = {"BACKSCROLL_CHUNK_TOKENS": "48", "BACKSCROLL_CHUNK_OVERLAP": "16", "COLUMNS": "400"}
+_QUIET = {"BACKSCROLL_HTTP_PORT": "0"}  # several engines run beside each other
 
 
 def post(
@@ -137,14 +138,21 @@ class Service:
         return producer.send(self.messages, orjson.dumps(event), key=key.encode(), partition=where)
 
     @contextmanager
-    def engine(self, *options: object, strategy: str = "recent", **settings: object) -> Iterator[Engine]:
+    def engine(
+        self,
+        *options: object,
+        strategy: str = "recent",
+        program: Sequence[object] = (BACKSCROLL,),
+        recovery: Path | None = None,
+        **settings: object,
+    ) -> Iterator[Engine]:
         """The command, in a process group of its own; `settings` become variables."""
         self._engines += 1
         log = self._folder / f"engine-{self._engines}.log"
         topics = ["--topics", self.messages, "--summaries", f"{self._folder.name}-summaries"]
         topics += ["--dead-letters", f"{self._folder.name}-letters", "--brokers", self._broker.address]
-        places = ["--store", self.store, "--recovery", self.recovery]
-        command = [BACKSCROLL, "run", "--embedding-model", "none", "--strategy", strategy, *topics, *places]
+        places = ["--store", self.store, "--recovery", recovery or self.recovery]
+        command = [*program, "run", "--embedding-model", "none", "--strategy", strategy, *topics, *places]
         variables = {f"BACKSCROLL_{name.upper()}": str(value) for name, value in settings.items()}
         with log.open("wb") as file:
             process = subprocess.Popen(
@@ -152,7 +160,7 @@ class Service:
                 stdout=file,
                 stderr=file,
                 start_new_session=True,
-                env={**os.environ, **_FAST, **variables},
+                env={**os.environ, **_FAST, **_QUIET, **variables},
             )
         try:
             yield Engine(process, log)

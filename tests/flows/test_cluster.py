@@ -10,6 +10,8 @@ from typing import Any
 from brokers import free_port, refused_sockets, running
 from serving import Engine, Service, differing, flush, post, service
 
+from flows.recovery import Disk, init_recovery, spread_recovery
+
 pytestmark = refused_sockets
 CHANNELS = [f"c{number}" for number in range(6)]
 
@@ -24,11 +26,19 @@ def sent(parts: int) -> Counter[str]:
     return Counter({f"m{part}-{number}": 1 for part in range(parts) for number in range(60)})
 
 
+def disk(made: Service, process: int) -> Path:
+    return made.recovery.with_name(f"recovery-{process}")
+
+
 def start_both(made: Service, stack: ExitStack) -> tuple[Engine, Engine]:
     addresses = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
     first, second = (
         stack.enter_context(
-            made.engine("--window", 64, "--process-id", number, "--addresses", addresses, strategy="sparse")
+            made.engine(
+                *("--window", 64, "--process-id", number, "--addresses", addresses),
+                strategy="sparse",
+                recovery=disk(made, number),
+            )
         )
         for number in range(2)
     )
@@ -36,9 +46,11 @@ def start_both(made: Service, stack: ExitStack) -> tuple[Engine, Engine]:
 
 
 def test_a_cluster_and_other_numbers_of_processes_after_it_lose_nothing(tmp_path: Path) -> None:
-    """Two processes, one of which is killed; both again; then one, then three of one command."""
+    """Two with a disk each, one of which is killed; both again; then one, then three of one command."""
     with running("noida", tmp_path / "broker") as broker, service(broker, tmp_path) as made:
         made.send(*chat(0))
+        for number in range(2):
+            init_recovery(disk(made, number), 8, Disk(number, 2))
         with ExitStack() as stack:
             first, second = start_both(made, stack)
             first.until(lambda: made.turns() == sent(1), "the first part")
@@ -52,6 +64,7 @@ def test_a_cluster_and_other_numbers_of_processes_after_it_lose_nothing(tmp_path
             first.process.terminate()
             second.stop()
             assert first.ended(15.0)[0] == 0
+        spread_recovery([made.recovery, disk(made, 0), disk(made, 1)], 1)
         for part, options in ((2, ()), (3, ("--workers", 3))):
             made.send(*chat(part))
             with made.engine("--window", 64, *options, strategy="sparse") as engine:

@@ -403,6 +403,7 @@ def refused(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            env={**os.environ, "BACKSCROLL_HTTP_PORT": "0"},
         )
         for name, given in options.items()
     }

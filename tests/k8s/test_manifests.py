@@ -181,7 +181,9 @@ SET = "StatefulSet/backscroll"
         (engine, Field(SET, f"{CONTAINER}.args", ["run", "--workers", "9"]), "more processes than the 8"),
         (engine, Field(SET, "spec.volumeClaimTemplates", []), "on no disk of its own"),
         (engine, Field(SET, f"{POD}.initContainers.0.args.4", "4"), "no init container runs"),
-        (engine, Field(SET, "spec.replicas", 2), "do not share"),
+        (engine, Field(SET, "spec.replicas", 2), "no init container runs"),
+        (engine, Field("ConfigMap/backscroll-", "data.BACKSCROLL_HTTP_PORT", "8080"), "serves on 8080"),
+        (engine, Field("ConfigMap/backscroll-", "data.BACKSCROLL_HTTP_HOST", "127.0.0.1"), "cannot reach"),
         (configured, Field("ConfigMap/backscroll-", "data.BACKSCROLL_BUDGETS", "5"), "unknown setting"),
         (configured, Field("ConfigMap/backscroll-", "data.BACKSCROLL_BUDGET", "much"), "budget: "),
         (
@@ -248,7 +250,8 @@ def test_a_policy_sees_what_breaks_it(
         ),
         (Field("ConfigMap/backscroll-", "data.BACKSCROLL_ADDRESSES", "b:1,a:1,c:1"), "not those of its pods"),
         (Field(SET, f"{CONTAINER}.env.BACKSCROLL_PROCESS_ID", GONE), "is not the pod's number"),
-        (Field(SET, f"{POD}.volumes", []), "do not share"),
+        (Field(SET, "spec.volumeClaimTemplates", []), "on no disk of its own"),
+        (Field(SET, f"{POD}.initContainers.0.args.8", "2"), "--processes 3"),
     ],
 )
 def test_the_policy_of_the_engine_sees_what_breaks_several_pods(
@@ -371,7 +374,7 @@ def test_the_objects_of_the_docs_fit_the_schemas_and_keep_the_policies() -> None
     found = [
         yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     ]
-    assert [name(one) for one in found] == ["Job/reindex"]
+    assert [name(one) for one in found] == ["Pod/spread", "Job/reindex"]
     policies = (confined, bounded, configured, labelled)
     assert [line for one in found for line in mistakes(one)] == []
     assert [line for policy in policies for line in policy(found)] == []
