@@ -19,6 +19,7 @@ from benchmarks.gaps import BenchmarkError
 from benchmarks.growth import read_dialogues
 from benchmarks.history import measure_size
 from benchmarks.history_report import history_plot, history_tables
+from benchmarks.report import wide_console
 
 __all__ = ["bench_history"]
 
@@ -58,7 +59,7 @@ def bench_history(
                 dialogues, Path(folder), channels=channels, ceiling=ceiling_mb << 20, say=console.print
             )
     for table in history_tables(report):
-        Console().print(table)
+        wide_console().print(table)
     _write(report, json, plot)
 
 

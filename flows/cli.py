@@ -3,96 +3,54 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from flows.settings import Settings
+from flows.bench_cli import bench
+from flows.options import (
+    FILE,
+    STRATEGIES,
+    config_option,
+    format_option,
+    option_group,
+    popped,
+    read_settings,
+    setting,
+)
 
 __all__ = ["main"]
 
-F = TypeVar("F", bound=Callable[..., Any])
-_FORMATS = (
-    "auto",
-    "messages",
-    "slack",
-    "discord",
-    "mattermost",
-    "zulip",
-    "matrix",
-    "telegram",
-    "whatsapp",
-    "teams",
-    "mbox",
-    "irc",
-    "locomo",
-    "realtalk",
-    "evermembench",
-)
-_STRATEGIES = ("backscroll", "remember", "recent", "hybrid", "sparse", "dense", "none")
-_COMPARED = (
-    *_STRATEGIES,
-    "full",
-    "ideal",
-    "remember-without-gaps",
-    "remember-without-refinement",
-)
-_WRITTEN = ("incremental", "hierarchical")
-_FILE = click.Path(path_type=Path)
-
-
-def _setting(flag: str, name: str, **options: Any) -> Callable[[F], F]:
-    """An option that is also a setting; its environment variable stands in the help."""
-    variable = f"BACKSCROLL_{name.upper()}"
-    return click.option(flag, name, envvar=variable, show_envvar=True, **options)
-
-
-def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    def apply(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return apply
-
-
-_config = click.option(
-    "--config", type=_FILE, envvar="BACKSCROLL_CONFIG", show_envvar=True, help="Settings, TOML."
-)
-_brokers = _setting(
+_brokers = setting(
     "--brokers", "kafka_brokers", help="host:port of Kafka brokers.  [default: 127.0.0.1:9092]"
 )
-_summary_topic = _setting("--summaries", "kafka_summaries", help="Topic of summaries.  [default: summaries]")
-_topics = _options(
-    _setting("--topics", "kafka_topics", help="Topics to read.  [default: messages]"),
+_summary_topic = setting("--summaries", "kafka_summaries", help="Topic of summaries.  [default: summaries]")
+_topics = option_group(
+    setting("--topics", "kafka_topics", help="Topics to read.  [default: messages]"),
     _summary_topic,
-    _setting(
-        "--dead-letters", "kafka_dead_letters", help="Topic of rejected input.  [default: dead-letters]"
-    ),
+    setting("--dead-letters", "kafka_dead_letters", help="Topic of rejected input.  [default: dead-letters]"),
 )
 _workers = click.option(
     "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Local processes."
 )
-_engine = _options(
-    _setting("--namespace", "namespace", help="Namespace of messages that name none.  [default: default]"),
-    _setting("--window", "window_tokens", type=int, help="Most tokens of a window.  [default: 1024]"),
-    _setting(
+_engine = option_group(
+    setting("--namespace", "namespace", help="Namespace of messages that name none.  [default: default]"),
+    setting("--window", "window_tokens", type=int, help="Most tokens of a window.  [default: 1024]"),
+    setting(
         "--idle", "idle_minutes", type=float, help="Minutes of pause that close a window.  [default: off]"
     ),
-    _setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model."),
-    _setting(
+    setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model."),
+    setting(
         "--embedding-model", "embedding_model", help="Hub id, folder or none.  [default: all-MiniLM-L6-v2]"
     ),
-    _config,
+    config_option,
 )
-_common = _options(
-    click.argument("files", nargs=-1, required=True, type=_FILE),
-    click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True),
-    _setting("--tz", "tz", help="Time zone of files whose times name none, as Europe/Berlin."),
-    _setting("--store", "store", help="LanceDB history.  [default: a temporary one; ingest needs it]"),
+_common = option_group(
+    click.argument("files", nargs=-1, required=True, type=FILE),
+    format_option,
+    setting("--tz", "tz", help="Time zone of files whose times name none, as Europe/Berlin."),
+    setting("--store", "store", help="LanceDB history.  [default: a temporary one; ingest needs it]"),
     _engine,
     _workers,
     click.option(
@@ -101,36 +59,34 @@ _common = _options(
         help="Times real time.  [default: as fast as possible]",
     ),
     click.option(
-        "--dead-letters", type=_FILE, help="Rejected input.  [default: dead-letters.jsonl beside --out]"
+        "--dead-letters", type=FILE, help="Rejected input.  [default: dead-letters.jsonl beside --out]"
     ),
 )
-_summaries = _options(
-    _setting(
+_summaries = option_group(
+    setting(
         "--strategy",
         "strategy",
-        type=click.Choice(_STRATEGIES),
+        type=click.Choice(STRATEGIES),
         help="Memory strategy.  [default: backscroll]",
     ),
-    _setting("--budget", "budget", type=int, help="Most tokens of a memory.  [default: 1024]"),
-    _setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]"),
-    _setting("--gap-model", "gap_model", help="Model for gaps.  [default: the server's only one]"),
-    _setting("--summary-model", "summary_model", help="Model for summaries.  [default: as for gaps]"),
-    _setting("--record", "llm_record", type=_FILE, help="Append the model's answers to a cassette file."),
-    _setting(
+    setting("--budget", "budget", type=int, help="Most tokens of a memory.  [default: 1024]"),
+    setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]"),
+    setting("--gap-model", "gap_model", help="Model for gaps.  [default: the server's only one]"),
+    setting("--summary-model", "summary_model", help="Model for summaries.  [default: as for gaps]"),
+    setting("--record", "llm_record", type=FILE, help="Append the model's answers to a cassette file."),
+    setting(
         "--max-tokens-per-day", "max_tokens_per_day", type=int, help="Of the model.  [default: no limit]"
     ),
-    _setting(
+    setting(
         "--max-tokens-per-channel-day", "max_tokens_per_channel_day", type=int, help="[default: no limit]"
     ),
-    _setting(
+    setting(
         "--on-llm-failure",
         "on_llm_failure",
         type=click.Choice(("extractive", "dead-letter")),
         help="What a window gets instead.  [default: extractive]",
     ),
-    _setting(
-        "--summary-tokens", "summary_tokens", type=int, help="Most tokens of a summary.  [default: 200]"
-    ),
+    setting("--summary-tokens", "summary_tokens", type=int, help="Most tokens of a summary.  [default: 200]"),
 )
 
 
@@ -142,7 +98,7 @@ def main() -> None:
 
 @main.command()
 @_common
-@click.option("--out", type=_FILE, help="Summaries as JSON Lines.  [default: standard output]")
+@click.option("--out", type=FILE, help="Summaries as JSON Lines.  [default: standard output]")
 @click.option(
     "--as",
     "form",
@@ -152,7 +108,7 @@ def main() -> None:
     help="On standard output: cards on a terminal, JSON Lines elsewhere.",
 )
 @_summaries
-@click.option("--detected", type=_FILE, help="Recorded gaps to use instead of the rules.")
+@click.option("--detected", type=FILE, help="Recorded gaps to use instead of the rules.")
 @click.option("--into", help="Send the messages to kafka://host:port/topic instead of summarising them.")
 def replay(**options: Any) -> None:
     """Summarise chat FILES, window by window.
@@ -168,17 +124,17 @@ def replay(**options: Any) -> None:
     from flows.into import run_into
 
     given = {name: options[name] for name in ("format", "dead_letters", "speed")}
-    settings = _settings({name: options[name] for name in ("namespace", "tz")}, options["config"])
+    settings = read_settings({name: options[name] for name in ("namespace", "tz")}, options["config"])
     sys.exit(run_into(options["files"], settings, into, **given))
 
 
 @main.command()
 @_brokers
 @_topics
-@_setting("--start", "kafka_start", help="earliest, latest or a time, where never read.  [default: earliest]")
-@_setting("--store", "store", help="LanceDB history: a directory or s3://bucket/prefix.")
-@_setting("--recovery", "recovery", type=_FILE, help="State of the dataflow.  [default: in a local --store]")
-@_setting("--lateness", "lateness_seconds", type=float, help="Seconds to wait for earlier messages.  [0]")
+@setting("--start", "kafka_start", help="earliest, latest or a time, where never read.  [default: earliest]")
+@setting("--store", "store", help="LanceDB history: a directory or s3://bucket/prefix.")
+@setting("--recovery", "recovery", type=FILE, help="State of the dataflow.  [default: in a local --store]")
+@setting("--lateness", "lateness_seconds", type=float, help="Seconds to wait for earlier messages.  [0]")
 @_engine
 @_summaries
 @_workers
@@ -199,7 +155,7 @@ def run(
     """
     from flows.run import run_service
 
-    settings = _settings(flags, config)
+    settings = read_settings(flags, config)
     sys.exit(run_service(settings, workers=workers, process_id=process_id, addresses=addresses))
 
 
@@ -214,7 +170,7 @@ _recovery_processes = click.option(
 
 
 @recovery.command()
-@click.argument("directory", type=_FILE)
+@click.argument("directory", type=FILE)
 @click.option("--parts", type=click.IntRange(1), default=8, show_default=True, help="In all, for good.")
 @click.option(
     "--process-id", type=click.IntRange(0), help="Whose disk DIRECTORY is on.  [default: all see it]"
@@ -235,7 +191,7 @@ def init(directory: Path, parts: int, process_id: int | None, processes: int) ->
 
 
 @recovery.command()
-@click.argument("directories", nargs=-1, required=True, type=_FILE)
+@click.argument("directories", nargs=-1, required=True, type=FILE)
 @_recovery_processes
 def spread(directories: tuple[Path, ...], processes: int) -> None:
     """Move partitions between DIRECTORIES for another number of processes.
@@ -260,9 +216,9 @@ def ingest(**options: Any) -> None:
 
 @main.command()
 @click.argument("channel", required=False)
-@click.option("--file", "files", multiple=True, type=_FILE, help="Chat file; may be repeated.")
-@click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True)
-@_setting("--store", "store", help="LanceDB history; it is only read.")
+@click.option("--file", "files", multiple=True, type=FILE, help="Chat file; may be repeated.")
+@format_option
+@setting("--store", "store", help="LanceDB history; it is only read.")
 @click.option("--since", required=True, help="2d, yesterday, a time, or the id of the last message read.")
 @click.option("--until", help="As --since, or latest for the newest message.  [default: now]")
 @click.option("--me", help="Name or id of the reader: what concerns them comes first.")
@@ -272,11 +228,11 @@ def ingest(**options: Any) -> None:
 @click.option(
     "--as", "form", type=click.Choice(("text", "markdown", "json")), default="text", show_default=True
 )
-@_setting("--tz", "tz", help="Time zone to show, and of files whose times name none.  [default: UTC]")
+@setting("--tz", "tz", help="Time zone to show, and of files whose times name none.  [default: UTC]")
 @_engine
-@_setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]")
-@_setting("--summary-model", "summary_model", help="Model that writes.  [default: the server's only one]")
-@_setting("--record", "llm_record", type=_FILE, help="Append the model's answers to a cassette file.")
+@setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]")
+@setting("--summary-model", "summary_model", help="Model that writes.  [default: the server's only one]")
+@setting("--record", "llm_record", type=FILE, help="Append the model's answers to a cassette file.")
 def catchup(channel: str | None, config: Path | None, **options: Any) -> None:
     """Tell what happened in CHANNEL, or in all channels, since somebody was there.
 
@@ -284,22 +240,22 @@ def catchup(channel: str | None, config: Path | None, **options: Any) -> None:
     """
     from flows.catchup import run_catchup
 
-    settings = _settings(_popped(options), config)
+    settings = read_settings(popped(options), config)
     sys.exit(run_catchup(settings, channel, **options))
 
 
 @main.command()
-@_setting("--store", "store", required=True, help="The LanceDB history.")
-@_setting("--embedding-model", "embedding_model", help="Hub id, folder, or a model of --embedding-url.")
-@_setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model.")
-@_setting("--window", "window_tokens", type=int, help="As the store was made.  [default: 1024]")
+@setting("--store", "store", required=True, help="The LanceDB history.")
+@setting("--embedding-model", "embedding_model", help="Hub id, folder, or a model of --embedding-url.")
+@setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model.")
+@setting("--window", "window_tokens", type=int, help="As the store was made.  [default: 1024]")
 @click.option("--drop-old", is_flag=True, help="Delete the vectors of the former model afterwards.")
-@_config
+@config_option
 def reindex(drop_old: bool, config: Path | None, **flags: Any) -> None:
     """Embed the history of --store with another model, and switch to it."""
     from flows.reindex import run_reindex
 
-    sys.exit(run_reindex(_settings({**flags, "strategy": "none"}, config), drop_old))
+    sys.exit(run_reindex(read_settings({**flags, "strategy": "none"}, config), drop_old))
 
 
 @main.group()
@@ -310,7 +266,7 @@ def topics() -> None:
 @topics.command()
 @_brokers
 @_topics
-@_setting("--debug", "kafka_debug", help="Topic of gaps and memory.  [default: none]")
+@setting("--debug", "kafka_debug", help="Topic of gaps and memory.  [default: none]")
 @click.option("--partitions", type=click.IntRange(1), default=8, show_default=True, help="Of each.")
 @click.option("--replication", type=click.IntRange(1), default=1, show_default=True, help="Copies of each.")
 @click.option(
@@ -320,14 +276,14 @@ def topics() -> None:
     show_default=True,
     help="Of messages and rejected input; summaries are compacted.",
 )
-@_config
+@config_option
 def create(
     partitions: int, replication: int, retention_days: float, config: Path | None, **flags: Any
 ) -> None:
     """Make the topics that are missing, and compare those that are not."""
     from flows.topics import run_create_topics
 
-    settings = _settings(flags, config)
+    settings = read_settings(flags, config)
     sys.exit(
         run_create_topics(
             settings, partitions=partitions, replication=replication, retention_days=retention_days
@@ -338,7 +294,7 @@ def create(
 @main.command()
 @_brokers
 @_summary_topic
-@_setting("--namespace", "namespace", help="Namespace of a --channel that names none.  [default: default]")
+@setting("--namespace", "namespace", help="Namespace of a --channel that names none.  [default: default]")
 @click.option(
     "--from",
     "start",
@@ -357,19 +313,19 @@ def create(
     help="Cards on a terminal, JSON Lines elsewhere.",
 )
 @click.option("--limit", type=click.IntRange(1), help="End after so many.  [default: when interrupted]")
-@_config
+@config_option
 def tail(
     start: Any, channel: str | None, form: Any, limit: int | None, config: Path | None, **flags: Any
 ) -> None:
     """Show summaries as they arrive."""
     from flows.tail import run_tail
 
-    settings = _settings(flags, config)
+    settings = read_settings(flags, config)
     sys.exit(run_tail(settings, start=start, channel=channel, form=form, limit=limit))
 
 
 @main.command()
-@_setting("--store", "store", required=True, help="The LanceDB history.")
+@setting("--store", "store", required=True, help="The LanceDB history.")
 def costs(store: str) -> None:
     """Show the language model's tokens by day and channel."""
     from flows.costs import print_costs
@@ -389,228 +345,14 @@ def settings(markdown: bool) -> None:
         describe.show_settings()
 
 
-@main.group()
-def bench() -> None:
-    """Measure Backscroll on dialogues."""
-
-
-_asked_models = _options(
-    _setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]"),
-    _setting("--record", "llm_record", type=_FILE, help="Cassette: keeps answers, gives those it has."),
-    click.option("--judge-model", help="Model that judges.  [default: as for gaps, or the only one]"),
-    click.option("--json", type=_FILE, help="Write the figures."),
-    _config,
-)
-
-
-@bench.command("memory")
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option(
-    "--strategy",
-    "strategies",
-    type=click.Choice((*_COMPARED, *_WRITTEN)),
-    multiple=True,
-    help="Memory to measure; may be repeated.  [default: all, the last two only with --llm]",
-)
-@click.option(
-    "--detector",
-    type=click.Choice(("recorded", "rules", "llm")),
-    default="recorded",
-    show_default=True,
-    help="Gaps of detected.jsonl, or found by rules, or by the language model.",
-)
-@_setting("--budget", "budget", type=click.IntRange(1), help="Most tokens of a memory.  [default: 1024]")
-@_setting("--embedding-model", "embedding_model", help="Hub id, folder or none.  [default: all-MiniLM-L6-v2]")
-@_setting("--gap-model", "gap_model", help="Model of --detector llm.  [default: the server's only one]")
-@_setting("--summary-model", "summary_model", help="Model that writes memories.  [default: as for gaps]")
-@click.option(
-    "--judge", is_flag=True, help="Judge the verbatim memories as well, and compare with their ids."
-)
-@click.option("--judge-llm", help="Where the judge is.  [default: as --llm]")
-@click.option("--context", type=click.IntRange(16384), help="Tokens that the judge can read, for full.")
-@click.option("--plot", type=_FILE, help="Write recall against build time, SVG.")
-@_asked_models
-def bench_memory(folder: Path, strategies: tuple[str, ...], config: Path | None, **options: Any) -> None:
-    """Measure the memory recall of strategies on the benchmark FOLDER.
-
-    FOLDER holds dialogues/, gaps.jsonl and, for recorded gaps, detected.jsonl. Memories that a model
-    writes, incremental and hierarchical, are judged by one; of the others the ids of their turns tell.
-    """
-    from flows.bench import run_memory
-
-    settings = _settings({"strategy": "none", **_popped(options)}, config)
-    every = _COMPARED if settings.llm is None else (*_COMPARED, *_WRITTEN)
-    run_memory(folder, settings, strategies=strategies or every, **options)
-
-
-@bench.command("summaries")
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.argument("files", nargs=-1, required=True, type=_FILE)
-@click.option("--judge-memory", is_flag=True, help="Judge what a memory holds, instead of by its turns' ids.")
-@_asked_models
-def bench_summaries(folder: Path, files: tuple[Path, ...], config: Path | None, **options: Any) -> None:
-    """Judge the summaries in FILES, records of replay --out, on the benchmark FOLDER."""
-    from flows.bench import run_summaries
-
-    settings = _settings({"strategy": "none", **_popped(options)}, config)
-    run_summaries(folder, files, settings, **options)
-
-
-def _popped(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that are settings, taken out of the others."""
-    from flows.settings import Settings
-
-    return {name: options.pop(name) for name in Settings.model_fields if name in options}
-
-
-@bench.command("build")
-@click.argument("files", nargs=-1, required=True, type=_FILE)
-@click.option("--out", type=_FILE, required=True, help="Folder of the benchmark; made, or gone on with.")
-@click.option(
-    "--llm",
-    "annotators",
-    multiple=True,
-    required=True,
-    help="An annotator: URL, URL#MODEL or cassette:FILE; up to three, of different families.",
-)
-@click.option("--format", type=click.Choice(_FORMATS), default="auto", show_default=True)
-@click.option(
-    "--min-history",
-    type=click.IntRange(1),
-    default=7000,
-    show_default=True,
-    help="Tokens before a window for it to be annotated.",
-)
-@click.option("--windows", type=click.IntRange(1), help="Most of a dialogue, evenly spread.  [default: all]")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be asked.")
-@_setting("--namespace", "namespace", help="Namespace of messages that name none.  [default: default]")
-@_setting("--concurrency", "llm_concurrency", type=int, help="Calls at once to each.  [default: 32]")
-@_config
-def bench_build(
-    files: tuple[Path, ...],
-    annotators: tuple[str, ...],
-    config: Path | None,
-    namespace: str | None,
-    llm_concurrency: int | None,
-    **options: Any,
-) -> None:
-    """Annotate chat FILES as a benchmark: gaps and evidence that most of the language models agree on.
-
-    Interrupted, it goes on where it was: run it again.
-    """
-    from flows.build import run_build
-
-    settings = _settings({"namespace": namespace, "llm_concurrency": llm_concurrency}, config)
-    sys.exit(run_build(files, settings, annotators, **options))
-
-
-@bench.command("embedding")
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--windows", type=click.IntRange(1), default=12, show_default=True, help="Texts to embed.")
-@click.option(
-    "--backend",
-    "backends",
-    type=click.Choice(("torch", "onnx", "int8")),
-    multiple=True,
-    help="To measure; the first is what the others are compared with.  [default: all]",
-)
-@_setting("--embedding-model", "embedding_model", help="Hub id or folder.  [default: all-MiniLM-L6-v2]")
-@click.option("--json", type=_FILE, help="Write the figures.")
-@_config
-def bench_embedding(
-    folder: Path,
-    windows: int,
-    backends: tuple[str, ...],
-    json: Path | None,
-    config: Path | None,
-    **flags: Any,
-) -> None:
-    """Measure what embedding costs by torch, ONNX and int8, on windows of FOLDER/dialogues."""
-    from benchmarks.embedding import bench_embedding as measure
-    from flows.mistakes import in_one_line
-
-    settings = _settings(flags, config)
-    with in_one_line():
-        measure(
-            folder,
-            backends,
-            model=settings.embedding_model,
-            threads=settings.embedding_threads,
-            windows=windows,
-            json=json,
-        )
-
-
-@bench.command("throughput")
-@click.argument(
-    "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
-)
-@click.option("--messages", type=click.IntRange(1), default=4000, show_default=True, help="In each run.")
-@click.option("--channels", type=click.IntRange(1), default=40, show_default=True, help="They are in.")
-@click.option("--processes", type=click.IntRange(1), multiple=True, default=(1, 2), show_default=True)
-@click.option("--way", "ways", multiple=True, help="By its name in the table.  [default: all]")
-@click.option("--json", type=_FILE, help="Write the figures.")
-def bench_throughput(files: tuple[Path, ...], **options: Any) -> None:
-    """Measure messages a second through the whole flow, with the texts of chat FILES and no model."""
-    from flows.throughput import run_throughput
-
-    run_throughput(files, **options)
-
-
-def _sizes(_context: click.Context, _option: click.Parameter, given: str) -> list[int]:
-    try:
-        sizes = [round(float(size)) for size in given.split(",")]
-    except ValueError:
-        sizes = []
-    if not sizes or min(sizes) < 10_000:
-        raise click.BadParameter(f"{given} should be numbers of at least 10000, like 1e5,1e6")
-    return sizes
-
-
-@bench.command("history")
-@click.argument("dialogues", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option(
-    "--tokens", default="1e5,1e6", show_default=True, callback=_sizes, help="Sizes of the channel, by commas."
-)
-@click.option(
-    "--windows", type=click.IntRange(1), default=30, show_default=True, help="Windows that are measured."
-)
-@click.option("--plain/--no-plain", default=True, help="Measure the plain way too.  [default: plain]")
-@click.option(
-    "--channels", type=click.IntRange(0), default=0, help="Also measure as many channels, Zipf-like traffic."
-)
-@click.option(
-    "--ceiling-mb", type=click.IntRange(1), default=64, show_default=True, help="Memory of those channels."
-)
-@click.option("--json", type=_FILE, help="Write the figures.")
-@click.option("--plot", type=_FILE, help="Write cost over size, SVG.")
-def bench_history(dialogues: tuple[Path, ...], **options: Any) -> None:
-    """Measure the cost of a window over the size of the history behind it.
-
-    The channel is told from DIALOGUES, files or folders of chat, again and again with other words.
-    Its vectors are random.
-    """
-    from benchmarks.history_command import bench_history as measure
-    from flows.mistakes import in_one_line
-
-    with in_one_line():
-        measure(dialogues, **options)
+main.add_command(bench)
 
 
 def _run(kind: Any, options: dict[str, Any]) -> None:
     from flows.replay import run_files
 
-    config, flags = options.pop("config"), _popped(options)
-    sys.exit(run_files(kind, options.pop("files"), _settings(flags, config), **options))
-
-
-def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
-    from flows.settings import SettingsError, load_settings
-
-    try:
-        return load_settings(flags, config)
-    except SettingsError as err:
-        raise click.UsageError(str(err)) from err
+    config, flags = options.pop("config"), popped(options)
+    sys.exit(run_files(kind, options.pop("files"), read_settings(flags, config), **options))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,10 @@ def run_throughput(
     Raises:
         Mistake: something is the user's to mend; one line.
     """
+    names = [way.name for way in WAYS]
+    for name in ways:
+        if name not in names:
+            raise Mistake(f"there is no way {name!r}: it should be one of {', '.join(map(repr, names))}")
     chosen = [way for way in WAYS if not ways or way.name in ways]
     rows = list[tuple[str, Figures]]()
     with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:

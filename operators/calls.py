@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, wait
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 from functools import cache
 from itertools import count
 from queue import Empty, PriorityQueue
@@ -24,22 +25,32 @@ from bytewax.operators import StatefulBatchLogic
 from operators.metrics import EXECUTOR_SECONDS
 from operators.state import Stamped, stamped, unstamped
 
-__all__ = ["ConcurrentCalls", "Grouped", "drain", "on_executor"]
+__all__ = ["ConcurrentCalls", "Grouped", "Work", "drain", "on_executor"]
 
 X = TypeVar("X")
 Y = TypeVar("Y")
 _POLL = timedelta(milliseconds=10)
 _ARRIVAL = count()
-_WORK = {0: "summary", 1: "memory", 2: "gaps", 3: "store", 4: "record"}  # by priority
 
 
-async def on_executor(work: Callable[[], Y], *, priority: int = 0) -> Y:
-    """Run work for the processor or the disk on the executor thread; the lowest priority goes first.
+class Work(IntEnum):
+    """Kinds of work on the executor; the least goes first.
 
     Late stages go before early ones, so that summaries come as windows close and not when all have.
     """
+
+    STOP = -1
+    SUMMARY = 0
+    MEMORY = 1
+    GAPS = 2
+    STORE = 3
+    RECORD = 4
+
+
+async def on_executor(work: Callable[[], Y], kind: Work = Work.SUMMARY) -> Y:
+    """Run work for the processor or the disk on the executor thread."""
     future: Future[Y] = Future()
-    _queue().put((priority, next(_ARRIVAL), work, future))
+    _queue().put((kind, next(_ARRIVAL), work, future))
     return await asyncio.wrap_future(future)
 
 
@@ -50,13 +61,13 @@ class Grouped(Generic[X, Y]):
 
     Args:
         work: does a group, and returns a result for every item.
-        priority: as of `on_executor`.
+        kind: of the work.
         most: items in a group.
     """
 
-    def __init__(self, work: Callable[[list[X]], Sequence[Y]], *, priority: int, most: int = 64) -> None:
+    def __init__(self, work: Callable[[list[X]], Sequence[Y]], kind: Work, *, most: int = 64) -> None:
         self._work = work
-        self._priority = priority
+        self._kind = kind
         self._most = most
         self._waiting: deque[tuple[X, asyncio.Future[Y]]] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -76,9 +87,7 @@ class Grouped(Generic[X, Y]):
 
     async def _do(self, group: list[tuple[X, asyncio.Future[Y]]]) -> None:
         try:
-            results = await on_executor(
-                lambda: self._work([item for item, _ in group]), priority=self._priority
-            )
+            results = await on_executor(lambda: self._work([item for item, _ in group]), self._kind)
         except Exception as err:
             for _, done in group:
                 if not done.done():
@@ -109,7 +118,7 @@ def drain() -> None:
         except Empty:
             break
     last: Future[None] = Future()
-    waiting.put((-1, next(_ARRIVAL), lambda: None, last))
+    waiting.put((Work.STOP, next(_ARRIVAL), lambda: None, last))
     last.result()
     cancelled.result()
 
@@ -187,16 +196,16 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
 
 
 @cache
-def _queue() -> PriorityQueue[tuple[int, int, Callable[[], Any], Future[Any]]]:
+def _queue() -> PriorityQueue[tuple[Work, int, Callable[[], Any], Future[Any]]]:
     # One thread: the embedder's tokenizer is not safe beside itself, and appends stay in order.
-    waiting: PriorityQueue[tuple[int, int, Callable[[], Any], Future[Any]]] = PriorityQueue()
+    waiting: PriorityQueue[tuple[Work, int, Callable[[], Any], Future[Any]]] = PriorityQueue()
     threading.Thread(target=_work, args=(waiting,), name="backscroll-work", daemon=True).start()
     return waiting
 
 
-def _work(waiting: PriorityQueue[tuple[int, int, Callable[[], Any], Future[Any]]]) -> None:
+def _work(waiting: PriorityQueue[tuple[Work, int, Callable[[], Any], Future[Any]]]) -> None:
     while True:
-        priority, _, work, future = waiting.get()
+        kind, _, work, future = waiting.get()
         if not future.set_running_or_notify_cancel():
             continue
         started = time.perf_counter()
@@ -204,7 +213,7 @@ def _work(waiting: PriorityQueue[tuple[int, int, Callable[[], Any], Future[Any]]
             future.set_result(work())
         except BaseException as err:
             future.set_exception(err)
-        EXECUTOR_SECONDS.labels(_WORK.get(priority, "other")).inc(time.perf_counter() - started)
+        EXECUTOR_SECONDS.labels(kind.name.lower()).inc(time.perf_counter() - started)
 
 
 @cache

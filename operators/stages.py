@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from operators.calls import on_executor
+from operators.calls import Work, on_executor
 from operators.extractive import ExtractiveSummarizer
 from operators.gaps import Gap, GapDetector
 from operators.guards import DetectedGaps, WrittenSummary, guard_gaps
@@ -81,7 +81,7 @@ class RuleGaps:
 
     async def detect(self, window: Window, *, max_gaps: int) -> Detection:
         """The detector's gaps."""
-        gaps = await on_executor(lambda: self.detector.detect(window, max_gaps=max_gaps), priority=2)
+        gaps = await on_executor(lambda: self.detector.detect(window, max_gaps=max_gaps), Work.GAPS)
         return Detection(gaps, self.detector.name)
 
 

@@ -15,7 +15,7 @@ from bytewax.operators import KeyedStream
 
 from operators import preparing
 from operators.admission import Admitted
-from operators.calls import ConcurrentCalls, Grouped, on_executor
+from operators.calls import ConcurrentCalls, Grouped, Work, on_executor
 from operators.changes import Changes
 from operators.engine import Engine
 from operators.history import StoredSummary
@@ -90,8 +90,10 @@ def record_history(
 
     Changes rewrite what they touch, and the windows whose summary rested on it go on again.
     """
-    prepare = Grouped(partial(preparing.prepare, engine.histories), priority=4, most=engine.embedding_windows)
-    commit = Grouped(engine.histories.commit, priority=3)
+    prepare = Grouped(
+        partial(preparing.prepare, engine.histories), Work.RECORD, most=engine.embedding_windows
+    )
+    commit = Grouped(engine.histories.commit, Work.STORE)
 
     async def record(item: Window | Changes) -> tuple[Window, ...]:
         try:
@@ -140,7 +142,7 @@ def summarize(
 
     A window that was touched by a change since its turns were read begins anew.
     """
-    keep = Grouped(engine.histories.keep, priority=0)
+    keep = Grouped(engine.histories.keep, Work.SUMMARY)
 
     async def call(item: Recalled) -> Emission | DeadLetter:
         while True:
@@ -233,7 +235,7 @@ async def _recall(engine: Engine, item: Gapped) -> Recalled:
     if item.known or item.failure is not None or item.gone:
         return Recalled(item, (), 0.0)
     with stage("memory"):
-        return await on_executor(build, priority=1)
+        return await on_executor(build, Work.MEMORY)
 
 
 async def _write(engine: Engine, item: Recalled) -> Summary | None:

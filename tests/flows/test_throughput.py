@@ -40,3 +40,10 @@ def test_shares_are_of_the_working_threads_time() -> None:
     figures = Figures(1000, 40, 1, 2.0, 4.0, {"record": 3.0, "store": 1.0}, 2.0)
     (cells,) = zip(*(column.cells for column in throughput_table([("a way", figures)]).columns), strict=True)
     assert cells == ("a way", "1", "500", "250", "50%", "75%", "25%")
+
+
+def test_a_way_that_there_is_not_is_refused_in_one_line() -> None:
+    result = CliRunner().invoke(main, ["bench", "throughput", str(SAMPLE), "--way", "fast"])
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: there is no way 'fast': it should be one of 'recent, no gaps', ")
+    assert result.output.count("\n") == 1
