@@ -110,5 +110,5 @@ def test_every_prompt_has_a_version_and_no_value_left_open() -> None:
         prompt = load_prompt(path.stem)
         assert re.fullmatch(r"\d+", prompt.version)
         values = {"max_gaps": 1, "fence": "F", "language": "English", "max_words": 9, "count": 1, "last": 0}
-        filled = prompt.fill(**values, asked="S0")
+        filled = prompt.fill(**values, asked="S0", max_items=5)
         assert "{{" not in filled
