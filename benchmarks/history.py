@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.growth import CHANNEL, grown_windows
+from connectors.lancedb_maintenance import maintain
 from connectors.lancedb_store import Fingerprint, LanceStore
 from operators.bm25 import ANALYSER, tokenize, top_k
 from operators.chunks import Chunk, Chunker
@@ -36,7 +37,7 @@ DIMENSIONS = 384
 FINGERPRINT = Fingerprint(TOKENIZER, 1024, 128, 32, ANALYSER, "clustered")
 GAPS, TOP_K, CHUNKS, QUERY_TOKENS = 8, 30, 8, 60
 _CENTRES, _SPREAD = 512, 0.7
-_GROUP = 64
+_INDEXED = 64  # queries
 
 
 class ClusteredVectors:
@@ -164,6 +165,8 @@ def measure_size(
         loaded.extend(stored.windows)
     report["loaded_bytes_per_million_tokens"] = round(loaded.nbytes / report["tokens"] * 1e6)
     store.close()
+    say("the store's index of vectors")
+    report["indexed_search"] = {"recall_at_30": _measure_index(folder, loaded, clock)}
     report["cost"] = clock.to_json()
     report["times_faster"] = _ratios(report["cost"])
     return report
@@ -187,7 +190,7 @@ def _measure_window(
         with clock.of("sparse_query"):
             sparse.append(top_k(past.sparse(query), TOP_K).tolist())
     with clock.of("dense_query", GAPS):
-        dense = [top_k(scores, TOP_K).tolist() for scores in past.dense(vectors)]
+        dense = [[chunk for chunk, _ in nearest] for nearest in past.nearest(vectors, TOP_K)]
     with clock.of("fusion", GAPS):
         fused = [reciprocal_rank_fusion(pair)[:CHUNKS] for pair in zip(sparse, dense, strict=True)]
     with clock.of("refinement", GAPS):
@@ -202,6 +205,22 @@ def _measure_window(
     for name in ("remember", "backscroll_cold", "backscroll"):
         with clock.of(f"memory_{name}"):
             STRATEGIES[name.removesuffix("_cold")](request)
+
+
+def _measure_index(folder: Path, history: ChannelHistory, clock: Stopwatch) -> float:
+    """Search by the store's index of vectors, and its recall of what the exact search finds."""
+    store = LanceStore(folder, FINGERPRINT, DIMENSIONS, exact_chunks=0)
+    assert store.search is not None
+    with clock.of("build_vector_index"):
+        maintain(store, exclusive=True)
+    past, queries, hits = history.as_of(history.recorded_until), ClusteredVectors(seed=0).make(_INDEXED), 0
+    for query, exact in zip(queries, past.nearest(queries, TOP_K), strict=True):
+        with clock.of("dense_query_indexed"):
+            (found,) = store.search.nearest(CHANNEL, query[None], windows=past.windows, k=TOP_K)
+        worst = exact[-1][1] - 1e-6
+        hits += sum(one.cosine >= worst for one in found)
+    store.close()
+    return round(hits / (TOP_K * _INDEXED), 4)
 
 
 def _refined(past: AsOf, best: Sequence[int], vector: Vectors) -> list[tuple[int, float]]:

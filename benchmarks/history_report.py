@@ -15,6 +15,7 @@ _WIDTH, _HEIGHT, _MARGIN, _LEGEND = 640, 420, 56, 190
 _LINES = {
     "sparse_query": "#1b6ca8",
     "dense_query": "#2a9d5c",
+    "dense_query_indexed": "#7cc79b",
     "append": "#8457a3",
     "memory_remember": "#444444",
     "memory_backscroll": "#c0392b",
@@ -32,6 +33,7 @@ def history_tables(report: Mapping[str, Any]) -> list[Table]:
     for title, part, unit in (
         ("cost of a window, ms on the clock: p50 / p95 (processor p50)", "cost", ""),
         ("times as fast as the plain way, processor time", "times_faster", "x"),
+        ("search by the store's index of vectors", "indexed_search", ""),
         ("memory of a hot channel, bytes per million tokens", "bytes_per_million_tokens", ""),
     ):
         if not any(size[part] for size in sizes):

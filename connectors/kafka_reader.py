@@ -17,7 +17,7 @@ __all__ = ["BATCH", "OnLost", "Place", "Reader", "Start"]
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 OnLost: TypeAlias = Literal["stop", "earliest"]
 
-BATCH = 500
+BATCH = 128
 _ANSWER_MS = 10_000  # for the broker to tell offsets
 _GLANCE_MS = 200  # the same, where it does not matter much
 

@@ -26,7 +26,7 @@ class IncompleteError(StoreError):
     """Rows of committed windows are missing."""
 
 
-def load(tables: Tables, key: ChannelKey, *, clean: bool) -> StoredChannel:
+def load(tables: Tables, key: ChannelKey, *, clean: bool, exact_chunks: int | None = None) -> StoredChannel:
     """What is committed of a channel.
 
     Args:
@@ -34,6 +34,7 @@ def load(tables: Tables, key: ChannelKey, *, clean: bool) -> StoredChannel:
         key: the channel.
         clean: delete what lies beyond the last window: nobody else writes the channel, and a crash
             may have left something.
+        exact_chunks: of a channel with more chunks, their vectors are not read.
 
     Raises:
         IncompleteError: rows are missing; or somebody changed the channel while it was read.
@@ -52,7 +53,7 @@ def load(tables: Tables, key: ChannelKey, *, clean: bool) -> StoredChannel:
     erased = tables["erased"].read(here, ["id"])
     unfinished = frozenset(begun & set(range(len(windows))))
     return StoredChannel(
-        windows=_columns(tables, key, windows, unfinished),
+        windows=_columns(tables, key, windows, unfinished, exact_chunks),
         summary_ids=frozenset(finished.to_pylist()),
         stale_ids=frozenset(summaries.filter(stale)["summary_id"].to_pylist()),
         erased_ids=frozenset(erased["id"].to_pylist()),
@@ -75,7 +76,11 @@ def _drop_uncommitted(tables: Tables, here: str, windows: Sequence[dict[str, Any
 
 
 def _columns(
-    tables: Tables, key: ChannelKey, windows: Sequence[dict[str, Any]], unfinished: frozenset[int]
+    tables: Tables,
+    key: ChannelKey,
+    windows: Sequence[dict[str, Any]],
+    unfinished: frozenset[int],
+    exact_chunks: int | None,
 ) -> Columns:
     here, until = where(key), _end(windows)
     refs = [
@@ -106,6 +111,7 @@ def _columns(
             f"{here} AND position < {len(refs) << 32}",
             (of_window << 32) + rows[0],
             lambda positions: np.isin(positions >> 32, half),
+            read=exact_chunks is None or len(chunks) <= exact_chunks,
         )
         turn_vectors = _vectors(
             tables.turn_vectors,
@@ -133,15 +139,23 @@ def _vectors(
     condition: str,
     wanted: NDArray[np.int64],
     is_half: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
+    *,
+    read: bool = True,
 ) -> Vectors | None:
     """The vectors at ascending positions, float32 `[positions, dimensions]`; None without an embedder.
 
-    Where `is_half` says so, there may be none or others, and the vector is zero.
+    Where `is_half` says so, there may be none or others, and the vector is zero. Without `read` it is
+    only seen to it that they are there, and None is returned.
 
     Raises:
         IncompleteError: the table has other positions.
     """
     if table is None:
+        return None
+    if not read:
+        found = np.sort(table.read(condition, ["position"])["position"].to_numpy())
+        if not np.array_equal(found[~is_half(found)], wanted[~is_half(wanted)]):
+            raise IncompleteError
         return None
     rows = table.read(condition, ["position", "vector"])
     flat = rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)

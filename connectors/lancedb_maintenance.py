@@ -1,5 +1,7 @@
 """Maintenance of a store: small fragments become large ones, and what was deleted leaves the files.
 
+Large tables get indexes, which every maintenance brings up to date.
+
 One process at a time maintains a store, under a lease, while others go on writing and reading.
 
 LanceDB marks rows as deleted and keeps them in their data file: compaction leaves a fragment alone
@@ -25,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
+from connectors.lancedb_search import index_channels, index_vectors
 from connectors.lancedb_sharing import SharedTable, attempt, is_remote, table_names
 from connectors.lancedb_store import LanceStore
 from connectors.lancedb_tables import TIME, StoreError, literal
@@ -98,6 +101,7 @@ def maintain(
                 break
             try:
                 rewritten += _clean(store, name, retention, exclusive, renew)
+                _index(store, name, now())
                 done += 1
             except _BusyError:
                 skipped.append(name)
@@ -123,6 +127,16 @@ def _clean(
     except StoreError as err:
         raise _BusyError from err
     return rewritten
+
+
+def _index(store: LanceStore, name: str, now: datetime) -> None:
+    table = SharedTable(store.tables.database, name)
+    try:
+        index_channels(table)
+        if store.search is not None and name == store.search.table:
+            index_vectors(table, store.search.beyond, now)
+    except StoreError as err:
+        raise _BusyError from err
 
 
 def _fragments_with_deletions(path: Path | str, name: str) -> list[int]:

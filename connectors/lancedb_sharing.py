@@ -15,14 +15,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import lancedb
 import pyarrow as pa
+from lancedb.index import BTree, HnswSq
 
 from connectors.lancedb_tables import KEYS, SCHEMAS, StoreError, first_line, vectors_schema
+from operators.dense import Vectors
 
 __all__ = ["SharedTable", "Tables", "attempt", "connect", "is_remote", "table_names"]
 
@@ -203,6 +206,36 @@ class SharedTable:
                 quiet.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore", UserWarning)
             self.do(lambda: self._table.optimize(**options))
+
+    def nearest(
+        self, query: Vectors, condition: str, k: int, *, candidates: int, columns: Sequence[str]
+    ) -> pa.Table:
+        """The `k` rows nearest to a vector among those that meet a condition, nearest first.
+
+        `_distance` is one minus the dot product. An index names `candidates` times `k` rows, which are
+        compared exactly.
+        """
+        wanted = [*columns, "_distance"]
+
+        def action() -> pa.Table:
+            search = self._table.search(query, vector_column_name="vector").distance_type("dot")
+            search = search.where(condition, prefilter=True).refine_factor(candidates)
+            return search.select(wanted).limit(k).to_arrow()
+
+        return self.do(action)
+
+    def indexed(self) -> dict[str, datetime]:
+        """The columns that have an index, and when it was made."""
+        return {name: index.created_at for index in self._table.list_indices() for name in index.columns}
+
+    def index_values(self, columns: Sequence[str]) -> None:
+        """Index columns for conditions on them."""
+        for column in columns:
+            self.do(partial(self._table.create_index, column, config=BTree()))
+
+    def index_vectors(self, column: str) -> None:
+        """Index a column of unit vectors for `nearest`, anew where there is one; it takes minutes."""
+        self.do(lambda: self._table.create_index(column, config=HnswSq(distance_type="dot")))
 
     def do(self, action: Callable[[], T]) -> T:
         """An action on this table, tried anew with the latest version where others are in its way."""

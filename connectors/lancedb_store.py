@@ -22,6 +22,7 @@ from typing import Any
 
 from connectors import lancedb_changes, lancedb_loading
 from connectors.lancedb_answers import LanceAnswers
+from connectors.lancedb_search import LanceSearch
 from connectors.lancedb_sharing import Tables, is_remote
 from connectors.lancedb_tables import (
     StoreError,
@@ -67,6 +68,7 @@ class LanceStore:
         dimensions: length of a vector; None for a history without vectors.
         shared: another process of the same engine holds the directory already.
         reader: channels are only read, while others write them; the store has to be there.
+        exact_chunks: a longer channel is searched by vectors in the store; None for none.
 
     Raises:
         StoreError: the path is not a store, another engine is using it, or it was made with
@@ -81,6 +83,7 @@ class LanceStore:
         *,
         shared: bool = False,
         reader: bool = False,
+        exact_chunks: int | None = None,
     ) -> None:
         self.path = path
         self._reader = reader
@@ -97,6 +100,8 @@ class LanceStore:
                 raise
             raise StoreError(f"store {path} cannot be read: {first_line(err)}") from err
         self.answers = LanceAnswers(self.tables["answers"])
+        vectors = self.tables.chunk_vectors
+        self.search = None if vectors is None or exact_chunks is None else LanceSearch(vectors, exact_chunks)
 
     def load(self, key: ChannelKey) -> StoredChannel:
         """What is committed of a channel; whatever lies beyond its last window is dropped.
@@ -108,7 +113,8 @@ class LanceStore:
             for number in range(_READS):
                 try:
                     clean = not self._reader and key not in self._clean
-                    stored = lancedb_loading.load(self.tables, key, clean=clean)
+                    most = None if self.search is None else self.search.beyond
+                    stored = lancedb_loading.load(self.tables, key, clean=clean, exact_chunks=most)
                 except lancedb_loading.IncompleteError as err:
                     if not self._reader or number == _READS - 1:
                         raise StoreError(f"store {self.path}: {err}: restore it from a backup") from err

@@ -49,10 +49,18 @@ def open_engine(
     fingerprint = make_fingerprint(settings, embedder)
     with TemporaryDirectory(prefix="backscroll-") as temporary:
         path = settings.store or str(Path(temporary) / "store")
-        store = LanceStore(path, fingerprint, embedder.dimensions if embedder else None, shared=shared)
+        store = LanceStore(
+            path,
+            fingerprint,
+            embedder.dimensions if embedder else None,
+            shared=shared,
+            exact_chunks=settings.exact_chunks,
+        )
         chunker = Chunker(settings.chunk_tokens, settings.chunk_overlap)
         try:
-            histories = Histories(store, embedder, chunker, ceiling=settings.history_mb << 20)
+            histories = Histories(
+                store, embedder, chunker, ceiling=settings.history_mb << 20, search=store.search
+            )
             answers = CurrentAnswers(store.answers, histories.is_current)
             gaps, summaries = make_stages(
                 settings, detector, answers, recorded=detected is not None, processes=processes

@@ -75,8 +75,13 @@ class Settings(KafkaSettings, BaseSettings):
     embedding_query_task: str | None = Field(None, description="what queries are for; '' for no instruction")
     embedding_api_key: SecretStr | None = Field(None, description="of the embedding server")
     history_mb: int = Field(2048, ge=1, description="MB of hot channels in a process; cold ones are reloaded")
+    exact_chunks: int = Field(
+        250_000, ge=0, description="of a channel; beyond them search by vectors is the store's, with an index"
+    )
     pending_windows: int = Field(256, ge=1, description="windows in flight before the source waits")
-    unrecorded_windows: int = Field(32, ge=1, description="closed and not recorded before it waits")
+    unrecorded_windows: int = Field(
+        16, ge=1, description="of 32 turns or 1,024 tokens, closed and not recorded before the source waits"
+    )
     llm: str | None = Field(None, description="URL of a server, vllm:MODEL or cassette:FILE")
     llm_record: Path | None = Field(None, description="cassette that answers are appended to")
     gap_model: str | None = Field(None, description="model for gaps; the server's only one when not set")

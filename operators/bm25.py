@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from operators.arrays import GrowingArray
 from operators.postings import Postings
 
-__all__ = ["ANALYSER", "AsOfBM25", "tokenize", "top_k"]
+__all__ = ["ANALYSER", "AsOfBM25", "ranking", "tokenize", "top_k"]
 
 ANALYSER = r"lower-case \w+"
 K1, B, EPSILON = 1.5, 0.75, 0.25
@@ -256,6 +256,12 @@ def _mean_idf(terms: NDArray[np.int64], chunks: int) -> float:
         return 0.0
     idf = np.log(chunks - frequencies + 0.5) - np.log(frequencies + 0.5)
     return float(terms[frequencies] @ idf / terms[frequencies].sum())
+
+
+def ranking(scores: NDArray[np.floating], k: int) -> list[tuple[int, float]]:
+    """The `top_k` with their scores, `(position, score)`, best first."""
+    best = top_k(scores, k)
+    return list(zip(best.tolist(), scores[best].tolist(), strict=True))
 
 
 def top_k(scores: NDArray[np.floating], k: int) -> NDArray[np.intp]:

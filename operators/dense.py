@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operators.arrays import GrowingArray
+from operators.messages import ChannelKey
 from operators.metrics import EMBEDDING_SECONDS
 
-__all__ = ["AsOfDense", "Embedder", "OneAtATime", "Vectors"]
+__all__ = ["AsOfDense", "Embedder", "Found", "IndexedSearch", "OneAtATime", "Vectors"]
 
 Vectors = NDArray[np.float32]
 
@@ -42,6 +43,27 @@ class Embedder(Protocol):
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of queries, float32 `[texts, dimensions]`, as one batch."""
+        ...
+
+
+class Found(NamedTuple):
+    """A chunk that a search has found: its window, its first token there, and its cosine."""
+
+    window: int
+    start: int
+    cosine: float
+
+
+class IndexedSearch(Protocol):
+    """A store's own search by vectors, for channels too long to keep those of their chunks hot."""
+
+    @property
+    def beyond(self) -> int:
+        """Chunks of a channel from which on it is used; up to these, search is exact."""
+        ...
+
+    def nearest(self, key: ChannelKey, queries: Vectors, *, windows: int, k: int) -> list[list[Found]]:
+        """About the `k` chunks of the first `windows` windows with the largest cosine to each query."""
         ...
 
 

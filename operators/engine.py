@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import Gauge
 
+from operators.changes import Changes
 from operators.histories import Histories
 from operators.memory import Retrieval
 from operators.metrics import PENDING_WINDOWS
 from operators.stages import GapStage, SummaryStage
 from operators.vitals import Vitals
-from operators.windows import WindowCutter
+from operators.windows import Window, WindowCutter
 
-__all__ = ["Engine", "Liveness", "Pending"]
+__all__ = ["Engine", "Liveness", "Pending", "weight"]
+
+_USUAL_TURNS, _USUAL_TOKENS = 32, 1024  # of a window
 
 
 class Pending:
@@ -107,6 +110,13 @@ class Liveness:
         return self.since is not None
 
 
+def weight(item: Window | Changes) -> int:
+    """How many windows of usual size an item is, while it is part of the state."""
+    if isinstance(item, Changes) or not item.turns:
+        return 1
+    return max(-(-len(item.turns) // _USUAL_TURNS), -(-item.tokens // _USUAL_TOKENS))
+
+
 def _microseconds(time: datetime) -> int:
     return int(time.timestamp() * 1_000_000)
 
@@ -137,7 +147,7 @@ class Engine:
     budget: int = 1024
     max_gaps: int = 8
     pending_limit: int = 256
-    unrecorded_limit: int = 32
+    unrecorded_limit: int = 16
     embedding_windows: int = 1
     lateness: timedelta = timedelta()
     scattered_channels: bool = False

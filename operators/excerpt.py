@@ -97,5 +97,5 @@ def _rankings(request: MemoryRequest) -> Iterator[list[int]]:
     with_gap = {gap.utterance for gap in request.gaps}
     asking = [place for place, turn in enumerate(request.turns) if turn.id in with_gap]
     asked = np.vstack([vectors[asking], vectors.mean(axis=0, keepdims=True)])
-    for scores in past.dense(asked):
-        yield top_k(scores, _CHUNKS).tolist()
+    for nearest in past.nearest(asked, _CHUNKS):
+        yield [chunk for chunk, _ in nearest]

@@ -17,7 +17,7 @@ import numpy as np
 
 from operators.changes import Changes
 from operators.chunks import Chunk, Chunker
-from operators.dense import Embedder, OneAtATime, Vectors
+from operators.dense import Embedder, IndexedSearch, OneAtATime, Vectors
 from operators.history import ChannelHistory, HistoryStore, RecordedWindow, StoredSummary
 from operators.messages import ChannelKey, Turn
 from operators.windows import Window, WindowRef
@@ -38,16 +38,24 @@ class Histories:
         embedder: None for histories without vectors.
         chunker: how windows are chunked.
         ceiling: most bytes of hot histories; no limit when None.
+        search: the store's own search by vectors, for the longest histories.
     """
 
     def __init__(
-        self, store: HistoryStore, embedder: Embedder | None, chunker: Chunker, *, ceiling: int | None = None
+        self,
+        store: HistoryStore,
+        embedder: Embedder | None,
+        chunker: Chunker,
+        *,
+        ceiling: int | None = None,
+        search: IndexedSearch | None = None,
     ) -> None:
         self.store = store
         self.embedder = None if embedder is None else OneAtATime(embedder)
         self.chunker = chunker
         self.loads = 0
         self._ceiling = ceiling
+        self._search = search
         self._hot: dict[ChannelKey, ChannelHistory] = {}
         self._used: dict[ChannelKey, int] = {}  # when, by the count of uses
         self._uses = count()
@@ -275,7 +283,8 @@ class Histories:
         return embedder.embed_passages([chunk.text for chunk in chunks])
 
     def _load(self, key: ChannelKey) -> ChannelHistory:
-        history = ChannelHistory(key, self.embedder.dimensions if self.embedder else None)
+        dimensions = self.embedder.dimensions if self.embedder else None
+        history = ChannelHistory(key, dimensions, search=self._search)
         stored = self.store.load(key)
         history.extend(stored.windows, unfinished=stored.unfinished)
         after = history.revision + 1

@@ -11,15 +11,15 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operators.arrays import GrowingArray
-from operators.bm25 import AsOfBM25
+from operators.bm25 import AsOfBM25, ranking
 from operators.columns import Columns, KeptTurns, RecordedWindow
-from operators.dense import AsOfDense, Embedder, Vectors
+from operators.dense import AsOfDense, Embedder, IndexedSearch, Vectors
 from operators.messages import ChannelKey, Turn
 from operators.turn_index import TurnIndex, TurnRows
 from operators.windows import WindowRef
@@ -131,9 +131,16 @@ class ChannelHistory:
 
     It grows by windows; a change of turns replaces what was made of their window. `revision` counts
     the changes; a window's own revision is the channel's when it closed, or when it last changed.
+
+    Args:
+        key: the channel.
+        dimensions: length of a vector; None for a history without vectors.
+        search: what finds chunks by their vectors once there are too many to keep them here.
     """
 
-    def __init__(self, key: ChannelKey, dimensions: int | None) -> None:
+    def __init__(
+        self, key: ChannelKey, dimensions: int | None, *, search: IndexedSearch | None = None
+    ) -> None:
         self.key = key
         self.revision = 0
         self.summary_ids: set[str] = set()
@@ -146,6 +153,7 @@ class ChannelHistory:
         self._chunk_tokens = GrowingArray(np.int32, (3,))  # window index, start, end
         self._bm25 = AsOfBM25()
         self._dense = None if dimensions is None else AsOfDense(dimensions)
+        self._search = search
         self._turn_vectors = None if dimensions is None else GrowingArray(np.float16, (dimensions,))
         self._turn_index = TurnIndex()  # filled when a strategy first asks
 
@@ -229,7 +237,7 @@ class ChannelHistory:
                 )
                 raise HistoryError(msg)
             until = ref.last_seq + 1
-        for index in sorted(columns.lacking - unfinished) if self._dense is not None else ():
+        for index in sorted(columns.lacking - unfinished) if self._turn_vectors is not None else ():
             raise HistoryError(f"{self.key}: window {index} was recorded without vectors")
 
     def append(self, recorded: RecordedWindow) -> None:
@@ -260,18 +268,27 @@ class ChannelHistory:
         for first in range(0, len(columns), _AT_ONCE):
             within = cuts[first : first + _AT_ONCE + 1]
             self._bm25.append_windows([texts[start:end] for start, end in pairwise(within)])
-        if self._dense is not None and self._turn_vectors is not None:
-            vectors, dimensions = (columns.chunk_vectors, columns.turn_vectors), self._dense.dimensions
-            of_chunks, of_turns = (
-                np.zeros((length, dimensions), np.float32) if of is None else of
-                for of, length in zip(vectors, (cuts[-1], len(columns.turns)), strict=True)
-            )
-            self._dense.append_windows(of_chunks, columns.cuts)
-            self._turn_vectors.extend(of_turns)
+        if self._turn_vectors is not None:
+            self._extend_vectors(self._turn_vectors, columns)
         self.revision = max(self.revision, *(ref.revision for ref in columns.refs))
         self._windows.extend(columns.refs)
         # Last: a cut never sees half a window.
         self._last_seqs.extend(ref.last_seq for ref in columns.refs)
+
+    def _extend_vectors(self, turn_vectors: GrowingArray, columns: Columns) -> None:
+        dimensions = turn_vectors.view.shape[1]
+        of_chunks, of_turns = (
+            np.zeros((length, dimensions), np.float32) if of is None else of
+            for of, length in (
+                (columns.chunk_vectors, columns.cuts[-1]),
+                (columns.turn_vectors, len(columns.turns)),
+            )
+        )
+        turn_vectors.extend(of_turns)
+        if self._search is not None and len(self._chunk_turns) > self._search.beyond:
+            self._dense = None
+        if self._dense is not None:
+            self._dense.append_windows(of_chunks, columns.cuts)
 
     def replace(self, recorded: RecordedWindow) -> None:
         """Replace the content of a recorded window, whose boundaries stay."""
@@ -315,21 +332,45 @@ class AsOf:
         """BM25 score of every chunk, float64 `[chunks]`, by words in at most a share of the chunks."""
         return self.history._bm25.scores(query, windows=self.windows, most=most)
 
-    def dense(self, queries: Vectors) -> NDArray[Any]:
-        """Cosine of every query to every chunk, float32 `[queries, chunks]`.
+    def nearest(self, queries: Vectors, k: int) -> list[list[tuple[int, float]]]:
+        """The `k` chunks with the largest cosine to each query, `(position, cosine)`, best first.
+
+        Exact, in one matrix product, while the history keeps the vectors of its chunks; otherwise
+        what the store finds.
 
         Raises:
             HistoryError: the history is kept without an embedder.
         """
-        if self.history._dense is None:
-            raise HistoryError(f"{self.history.key}: dense search needs a history with vectors")
-        return self.history._dense.scores(queries, windows=self.windows)
+        history = self.history
+        if history._turn_vectors is None:
+            raise HistoryError(f"{history.key}: dense search needs a history with vectors")
+        if history._dense is not None:
+            return [ranking(row, k) for row in history._dense.scores(queries, windows=self.windows)]
+        assert history._search is not None
+        found = history._search.nearest(history.key, queries, windows=self.windows, k=k)
+        return [
+            sorted(
+                ((self._position(one.window, one.start), one.cosine) for one in of_query),
+                key=lambda pair: (-pair[1], pair[0]),
+            )
+            for of_query in found
+        ]
+
+    def _position(self, window: int, start: int) -> int:
+        """The position of the chunk that starts at a token of a window."""
+        first, end = self.history._bm25.size(window), self.history._bm25.size(window + 1)
+        starts = self.history._chunk_tokens.view[first:end, 1]
+        return first + int(np.searchsorted(starts, start))
 
     @property
     def chunk_vectors(self) -> Vectors:
-        """Unit vectors of every chunk in sight, float32 `[chunks, dimensions]`, not copied."""
+        """Unit vectors of every chunk in sight, float32 `[chunks, dimensions]`, not copied.
+
+        Raises:
+            HistoryError: the history does not keep them.
+        """
         if self.history._dense is None:
-            raise HistoryError(f"{self.history.key}: chunk vectors need a history with an embedder")
+            raise HistoryError(f"{self.history.key}: the vectors of the chunks are not kept")
         return self.history._dense.vectors(self.windows)
 
     def chunk_turns(self, position: int) -> range:

@@ -10,10 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 
-import numpy as np
-from numpy.typing import NDArray
-
-from operators.bm25 import top_k
+from operators.bm25 import ranking
 from operators.chunks import token_span
 from operators.dense import Embedder, Vectors
 from operators.gaps import Gap
@@ -173,8 +170,9 @@ def fuse_chunks(request: MemoryRequest, queries: Sequence[str]) -> list[list[int
 
 def _fused(request: MemoryRequest, queries: Sequence[str], vectors: Vectors) -> list[list[int]]:
     best = []
-    for query, cosines in zip(queries, request.history.dense(vectors), strict=True):
-        rankings = _sparse_ranking(request, query), _ranked(request, cosines)
+    nearest = request.history.nearest(vectors, request.retrieval.top_k)
+    for query, by_dense in zip(queries, nearest, strict=True):
+        rankings = _sparse_ranking(request, query), by_dense
         fused = reciprocal_rank_fusion(
             [[position for position, _ in ranking] for ranking in rankings],
             k=request.retrieval.rrf_constant,
@@ -206,20 +204,14 @@ def _window_text(request: MemoryRequest) -> str:
 
 
 def _sparse_ranking(request: MemoryRequest, query: str) -> list[tuple[int, float]]:
-    return _ranked(request, request.history.sparse(query))
+    return ranking(request.history.sparse(query), request.retrieval.top_k)
 
 
 def _dense_rankings(request: MemoryRequest, queries: Sequence[str]) -> list[list[tuple[int, float]]]:
     if not request.history.chunks or request.embedder is None:
         return [[] for _ in queries]
-    scores = request.history.dense(request.embedder.embed_queries(queries))
-    return [_ranked(request, row) for row in scores]
-
-
-def _ranked(request: MemoryRequest, scores: NDArray[np.floating]) -> list[tuple[int, float]]:
-    """The top chunks, `(position, score)`, best first."""
-    best = top_k(scores, request.retrieval.top_k)
-    return list(zip(best.tolist(), scores[best].tolist(), strict=True))
+    vectors = request.embedder.embed_queries(queries)
+    return request.history.nearest(vectors, request.retrieval.top_k)
 
 
 def take_chunks(request: MemoryRequest, ranking: Iterable[tuple[int, float]]) -> tuple[MemoryTurn, ...]:

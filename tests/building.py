@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 
 import numpy as np
+from numpy.typing import NDArray
 
 from operators.bm25 import tokenize
 from operators.chunks import Chunker
 from operators.dense import Vectors
-from operators.history import ChannelHistory, RecordedWindow, StoredChannel, StoredSummary
+from operators.history import AsOf, ChannelHistory, RecordedWindow, StoredChannel, StoredSummary
 from operators.messages import Author, ChannelKey, Message, Turn
 from operators.tokens import count
 from operators.windows import Window, WindowRef
@@ -203,3 +204,12 @@ class MemoryStore:
 
     def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
         self.summaries.update((kept.summary_id, kept) for kept in summaries)
+
+
+def cosines(past: AsOf, queries: Vectors) -> NDArray[np.float64]:
+    """Cosine of every query to every chunk in sight, `[queries, chunks]`."""
+    found = np.full((len(queries), past.chunks), np.nan)
+    for row, nearest in zip(found, past.nearest(queries, past.chunks), strict=True):
+        for position, cosine in nearest:
+            row[position] = cosine
+    return found

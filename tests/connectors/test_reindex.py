@@ -8,7 +8,7 @@ from pathlib import Path
 import lancedb
 import numpy as np
 import pytest
-from building import START, HashingEmbedder, turn
+from building import START, HashingEmbedder, cosines, turn
 from building import recorded as computed
 
 from connectors.lancedb_store import Fingerprint, LanceStore
@@ -112,7 +112,7 @@ def assert_same_history(path: Path, other: Path, fingerprint: Fingerprint, embed
         assert one[key].windows == two[key].windows
         for before in (0, 2, 2 * count):
             np.testing.assert_array_equal(
-                one[key].as_of(before).dense(query), two[key].as_of(before).dense(query)
+                cosines(one[key].as_of(before), query), cosines(two[key].as_of(before), query)
             )
         np.testing.assert_array_equal(
             one[key].as_of(2 * count).turn_vectors(seqs), two[key].as_of(2 * count).turn_vectors(seqs)

@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from building import KEY, HashingEmbedder, MemoryStore, history_of, recorded, turn, window, windows_of
+from building import (
+    KEY,
+    HashingEmbedder,
+    MemoryStore,
+    cosines,
+    history_of,
+    recorded,
+    turn,
+    window,
+    windows_of,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,8 +44,8 @@ def test_a_lookup_sees_what_a_fresh_history_of_the_earlier_windows_would(
     assert past.chunks == present.chunks == sum(len(CHUNKER.chunk(closed.turns)) for closed in seen)
     np.testing.assert_array_equal(past.sparse(query), present.sparse(query))
     queries = EMBEDDER.embed_queries([query, "pump"])
-    assert past.dense(queries).shape == (2, past.chunks)
-    np.testing.assert_allclose(past.dense(queries), present.dense(queries), rtol=0, atol=1e-6)
+    assert cosines(past, queries).shape == (2, past.chunks)
+    np.testing.assert_allclose(cosines(past, queries), cosines(present, queries), rtol=0, atol=1e-6)
     for position in range(past.chunks):
         assert past.chunk_turns(position) == present.chunk_turns(position)
         assert past.chunk_tokens(position) == present.chunk_tokens(position)
@@ -54,11 +64,11 @@ def test_an_earlier_lookup_stays_as_it_was_while_the_history_grows() -> None:
     windows = windows_of([["pump leaks", "lunch"]] + [[f"pump {n}"] for n in range(30)])
     history = history_of(windows[:1], embedder=EMBEDDER)
     past, query = history.as_of(2), EMBEDDER.embed_queries(["pump"])
-    sparse, dense = past.sparse("pump"), past.dense(query)
+    sparse, dense = past.sparse("pump"), cosines(past, query)
     for closed in windows[1:]:
         history.append(recorded(closed, EMBEDDER, Chunker()))
     assert past.sparse("pump").tolist() == sparse.tolist()
-    np.testing.assert_allclose(past.dense(query), dense, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(cosines(past, query), dense, rtol=0, atol=1e-6)
     assert past.chunks == 1
 
 
@@ -93,14 +103,14 @@ def test_an_empty_history_has_no_results() -> None:
     past = history.as_of(7)
     assert (history.recorded_until, past.before_seq, past.chunks) == (0, 0, 0)
     assert past.sparse("pump").tolist() == []
-    assert past.dense(EMBEDDER.embed_queries(["pump"])).shape == (1, 0)
+    assert past.nearest(EMBEDDER.embed_queries(["pump"]), 30) == [[]]
     assert past.turn_vectors([]).shape == (0, EMBEDDER.dimensions)
 
 
 def test_dense_lookups_need_a_history_with_vectors() -> None:
     past = history_of(windows_of([["pump"]])).as_of(1)
     with pytest.raises(HistoryError, match=r": dense search needs a history with vectors$"):
-        past.dense(EMBEDDER.embed_queries(["pump"]))
+        cosines(past, EMBEDDER.embed_queries(["pump"]))
     with pytest.raises(HistoryError, match=r": turn vectors need a history with an embedder$"):
         past.turn_vectors([0])
 

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import pickle
+import random
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from building import KEY, START, history_of, message, turn, windows_of
 
 from operators.admission import Admission, AdmissionState
+from operators.calls import ConcurrentCalls, drain
+from operators.engine import weight
 from operators.history import ChannelHistory
 from operators.messages import Message
 from operators.state import stamped
-from operators.windows import Cutting, WindowCutter
+from operators.windows import Cutting, Window, WindowCutter, WindowRef
 
 MOST = 64 * 1024
-WINDOWS, TURNS = 32, 30  # the engine lets so many windows wait to be recorded; turns of a usual one
+WINDOWS = 16 + 4  # that wait to be recorded: so many are let in, and a batch of messages more
+TURNS = 32
+SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "harbor.jsonl"
 
 
 def posted(number: int, text: str) -> Message:
     """One message a second, with an id as long as Slack's or Discord's."""
     return replace(message(f"1700000000.{number:08d}", text), ts=START + timedelta(seconds=number))
+
+
+def talk() -> Callable[[int], str]:
+    """What says so many of the sample's words, in no order."""
+    lines = SAMPLE.read_text(encoding="utf-8").splitlines()
+    vocabulary, chooser = (
+        [word for line in lines for word in json.loads(line)["text"].split()],
+        random.Random(0),
+    )
+    return lambda words: " ".join(chooser.choices(vocabulary, k=words))
 
 
 def full(history: ChannelHistory, text: str) -> Admission:
@@ -53,13 +73,37 @@ def test_the_state_of_admission_is_small_with_its_buffers_full(text: str) -> Non
     assert abs(sizes[0] - sizes[1]) < 4 * 1024, "numbers of more digits, and nothing else"
 
 
-@pytest.mark.parametrize("words", [3, 900])
+@pytest.mark.parametrize("turns", [8, TURNS, 256])
+def test_the_state_of_a_channel_is_small_with_all_windows_that_may_wait_its_own(turns: int) -> None:
+    """The record step's: windows with their turns. Whether they are large or small, so much is let in."""
+    said = talk()
+    of_turn = max(1024 // turns * 5 // 8, 1)  # words
+    waiting, allowed = list[Window](), WINDOWS
+    while allowed > 0:
+        first = len(waiting) * turns
+        texts = [said(of_turn) for _ in range(turns)]
+        made = [turn(first + n, text, id_=f"1700000000.{first + n:08d}") for n, text in enumerate(texts)]
+        waiting.append(Window(WindowRef(KEY, len(waiting), first, first + turns - 1), tuple(made)))
+        allowed -= weight(waiting[-1])
+    assert len(waiting) == (WINDOWS if turns <= TURNS else 3)
+
+    async def never(_: Window) -> None:
+        await asyncio.Event().wait()
+
+    calls = ConcurrentCalls(never, None, per_key=8, stopping=threading.Event(), fail=pytest.fail)
+    calls.on_batch(waiting)
+    size = len(pickle.dumps(calls.snapshot()))
+    drain()
+    assert 16 * 1024 < size < MOST
+
+
+@pytest.mark.parametrize("words", [3, 90])
 def test_the_state_of_the_cut_is_small_with_the_window_nearly_full(words: int) -> None:
     recorded = history_of(windows_of([["a", "b"]] * 50))
     cutting = Cutting.begin(WindowCutter(), KEY, recorded, None)
-    largest = 0
+    said, largest = talk(), 0
     for seq in range(recorded.recorded_until, recorded.recorded_until + 600):
-        cutting, _ = cutting.push(turn(seq, "valve " * words, id_=f"1700000000.{seq:08d}"), recorded)
+        cutting, _ = cutting.push(turn(seq, said(words), id_=f"1700000000.{seq:08d}"), recorded)
         if seq % 8 == 0:
             largest = max(largest, len(pickle.dumps(stamped(cutting))))
-    assert 4 * 1024 < largest < MOST
+    assert 1024 < largest < 16 * 1024
