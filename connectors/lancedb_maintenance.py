@@ -95,13 +95,14 @@ def maintain(
     with store.usable(), leased(store, lease, now) as renew:
         if renew is None:
             return None
+        begun = now()
         done, rewritten, skipped = 0, 0, list[str]()
         for name in table_names(store.tables.database):
             if not renew():
                 break
             try:
                 rewritten += _clean(store, name, retention, exclusive, renew)
-                _index(store, name, now())
+                _index(store, name, begun)
                 done += 1
             except _BusyError:
                 skipped.append(name)

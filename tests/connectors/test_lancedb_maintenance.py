@@ -194,7 +194,9 @@ def test_one_window_of_a_large_fragment_is_gone_when_it_changes(tmp_path: Path, 
     chunks = () if everything else before[40].chunks[:1]
     after = RecordedWindow(Window(closed.ref, turns), chunks, None, None)
     store.finish_change(after)
-    assert maintain(store, retention=AT_ONCE, exclusive=True) == Maintained(9, 19_750 if everything else 0)
+    # Turns and chunks: rows that have an index are not compacted with those that have none yet.
+    rewritten = 39_500 if everything else 39_746
+    assert maintain(store, retention=AT_ONCE, exclusive=True) == Maintained(9, rewritten)
     assert tables_with_any(tmp_path, secrets) == set()
     assert not data & files(tmp_path)
     assert not [name for name in files(tmp_path) if "_deletions" in name]
@@ -283,7 +285,7 @@ def test_a_maintainer_that_lost_its_lease_stops(store: LanceStore) -> None:
     maintain(store)
     table = store.tables.database.open_table("lease")
     mine = {"holder": "mine", "expires": datetime.now(UTC) + timedelta(minutes=3)}
-    looks = [nothing, nothing, nothing, nothing, lambda: table.update(values=mine)]
+    looks = [nothing, nothing, nothing, nothing, nothing, lambda: table.update(values=mine)]
     done = maintain(store, now=clock(*looks))
     assert done is not None
     assert done.tables == 2
