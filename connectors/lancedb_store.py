@@ -14,16 +14,19 @@ import random
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from connectors import lancedb_changes, lancedb_loading
 from connectors.lancedb_answers import LanceAnswers
 from connectors.lancedb_search import LanceSearch
-from connectors.lancedb_sharing import Tables, is_remote
+from connectors.lancedb_sharing import SharedTable, Tables, is_remote
 from connectors.lancedb_tables import (
     StoreError,
     first_line,
@@ -43,6 +46,7 @@ __all__ = ["Fingerprint", "LanceStore"]
 
 _READS = 20  # of a channel that another process is changing
 _PAUSE = 0.05  # seconds
+_TABLES = 4  # that a window is written to before it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,7 @@ class LanceStore:
         self._clean: set[ChannelKey] = set()  # nothing lies beyond their last window
         if reader and not is_remote(path) and not Path(path).is_dir():
             raise StoreError(f"store {path} cannot be read: there is no such directory")
+        self._writers = ThreadPoolExecutor(_TABLES, thread_name_prefix="backscroll-store")
         self._lock = None if shared or reader or is_remote(path) else occupy(Path(path))
         try:
             self.tables = Tables(path, fingerprint.embedder, dimensions, make=not reader)
@@ -125,7 +130,7 @@ class LanceStore:
         raise AssertionError
 
     def append(self, recorded: Sequence[RecordedWindow]) -> None:
-        """Commit windows, in one commit per table: turns, chunks, vectors, then the `windows` rows."""
+        """Commit windows, in one commit per table: turns, chunks and vectors, then the `windows` rows."""
         keys = {one.window.ref.key for one in recorded}
         cleaned = keys & self._clean
         self._clean -= keys  # until it is whole, it may have to be cleaned up
@@ -135,15 +140,24 @@ class LanceStore:
 
     def _append(self, recorded: Sequence[RecordedWindow]) -> None:
         columns = [place(one.window.ref.key) for one in recorded]
-        self.tables["turns"].add(
-            [
-                {**columns_, **turn_row(turn)}
-                for columns_, one in zip(columns, recorded, strict=True)
-                for turn in one.window.turns
-            ]
-        )
-        self.tables["chunks"].add(list(chain.from_iterable(map(lancedb_changes.chunk_rows, recorded))))
-        self._append_vectors(recorded)
+        turns = [
+            {**columns_, **turn_row(turn)}
+            for columns_, one in zip(columns, recorded, strict=True)
+            for turn in one.window.turns
+        ]
+        chunks = list(chain.from_iterable(map(lancedb_changes.chunk_rows, recorded)))
+        # At once: a commit is mostly waiting, for the disk or for an object store.
+        adding = [
+            self._writers.submit(table.add, rows)
+            for table, rows in (
+                (self.tables["turns"], turns),
+                (self.tables["chunks"], chunks),
+                *self._vector_rows(recorded),
+            )
+        ]
+        wait(adding)
+        for done in adding:
+            done.result()
         self.tables["windows"].add(
             [
                 {
@@ -160,7 +174,7 @@ class LanceStore:
             ]
         )
 
-    def _append_vectors(self, recorded: Sequence[RecordedWindow]) -> None:
+    def _vector_rows(self, recorded: Sequence[RecordedWindow]) -> Iterator[tuple[SharedTable, pa.Table]]:
         positions = [vector_positions(one) for one in recorded]
         keys = [one.window.ref.key for one in recorded]
         for table, place_, vectors in (
@@ -170,7 +184,7 @@ class LanceStore:
             there = [of_window for of_window in vectors if of_window is not None]
             if table is not None and there:
                 named = [(key, of_both[place_]) for key, of_both in zip(keys, positions, strict=True)]
-                table.add(vector_rows(named, there))
+                yield table, vector_rows(named, there)
 
     def begin_change(self, key: ChannelKey, turns: Sequence[Turn], windows: Sequence[int]) -> None:
         """Replace recorded turns, and mark the windows (by index) that hold them as unfinished.
@@ -253,6 +267,7 @@ class LanceStore:
 
     def close(self) -> None:
         """Let another engine use the store."""
+        self._writers.shutdown()
         if self._lock is not None:
             self._lock.close()
 

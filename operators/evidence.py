@@ -31,6 +31,8 @@ def match_evidence(
     window: Sequence[Reading], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
 ) -> Mapping[int, Evidence]:
     """The evidence of each gap that has any, by the gap's index; `window` are its turns as read."""
+    if not gaps:
+        return {}
     readings = {reading.turn.id: reading for reading in window}
     memory = [entry for entry in memory if entry.text.strip()]
     remembered = [
