@@ -14,6 +14,7 @@ from benchmarks.benchmark import Benchmark, read_benchmark
 from benchmarks.detection import Found, agreement, find_gaps
 from benchmarks.gaps import BenchmarkError, WindowRow
 from benchmarks.judge import Judge
+from benchmarks.long_past import behind
 from benchmarks.memory import (
     Measured,
     Memory,
@@ -63,10 +64,13 @@ async def bench_memory(
     models: MemoryModels,
     embedder: Embedder | None,
     budget: int,
+    before: Sequence[Path] = (),
     json: Path | None = None,
     plot: Path | None = None,
 ) -> None:
     """Measure, print the table, and write the files asked for.
+
+    The messages of the dialogues `before` come before those of each dialogue.
 
     Raises:
         BenchmarkError: the folder is no benchmark.
@@ -77,6 +81,8 @@ async def bench_memory(
     benchmark = read_benchmark(folder, embedder)
     with progress("gaps", len(benchmark.windows)) as step:
         found = await find_gaps(benchmark, stage, step)
+    if before:
+        benchmark = behind(benchmark, before, embedder)
     built = _build(benchmark, strategies, found, budget, models.context)
     built += await _write(benchmark, strategies, models, budget)
     verdicts = await _judge(benchmark, built, models)

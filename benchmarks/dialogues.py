@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from operators.history import RecordedWindow, StoredChannel, StoredSummary
 from operators.messages import DEFAULT_NAMESPACE, ChannelKey, Message, MessageError, Turn, parse_message
 from operators.windows import Cutting, Window, WindowCutter
 
-__all__ = ["Dialogue", "read_channels", "record_channel", "record_dialogue"]
+__all__ = ["Dialogue", "Unstored", "dialogue_files", "read_channels", "record_channel", "record_dialogue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Dialogue:
         return tuple(turn for window in self.windows for turn in window.turns)
 
 
-class _Unstored:
+class Unstored:
     """A history store that keeps nothing: the histories of a measurement live in memory alone."""
 
     def load(self, _key: ChannelKey) -> StoredChannel:
@@ -61,6 +61,11 @@ class _Unstored:
 
     def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
         pass
+
+
+def dialogue_files(paths: Iterable[Path]) -> list[Path]:
+    """Files as they are, and of folders the JSON Lines files in them."""
+    return [file for path in paths for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
 
 
 def read_channels(
@@ -102,7 +107,7 @@ def record_channel(
 ) -> Dialogue:
     """Record the messages of one channel, at least one; what cannot be admitted is left out."""
     key = messages[0].key
-    histories = Histories(_Unstored(), embedder, chunker or Chunker())
+    histories = Histories(Unstored(), embedder, chunker or Chunker())
     history, cutting = histories[key], Cutting(WindowCutter(), key)
     admission = Admission(AdmissionState.over(history))
     events = list[Event]()

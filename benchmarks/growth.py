@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.dialogues import dialogue_files
 from benchmarks.gaps import BenchmarkError
 from connectors.formats import read_file
 from operators.messages import ChannelKey, Message, MessageError, Turn, parse_message
@@ -41,9 +42,8 @@ def read_dialogues(paths: Iterable[Path]) -> list[list[Message]]:
         BenchmarkError: there is no message in them.
         FormatError: a file cannot be read.
     """
-    files = [file for path in paths for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
     dialogues = []
-    for file in files:
+    for file in dialogue_files(paths):
         values = [received.value for received in read_file(file)]
         messages = [parse_message(value) for value in values if not isinstance(value, MessageError)]
         dialogues.append([message for message in messages if message.op == "post"])

@@ -46,9 +46,17 @@ def without_refinement(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     return take_chunks(request, [(chunk, 0.0) for chunk in distinct])
 
 
+def of_all(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+    """The engine's memory from the whole of a long history instead of an excerpt."""
+    from operators.backscroll import backscroll
+
+    return backscroll(request)
+
+
 COMPARED: Mapping[str, MemoryStrategy] = {
     **STRATEGIES,
     "full": STRATEGIES["recent"],  # with all the tokens that a model can read: the oldest are cut off
+    "backscroll-of-all": of_all,
     "remember-without-gaps": without_gaps,
     "remember-without-refinement": without_refinement,
 }

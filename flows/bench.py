@@ -35,6 +35,7 @@ def run_memory(
     judge_llm: str | None,
     judge_model: str | None,
     context: int | None,
+    behind: Sequence[Path],
     json: Path | None,
     plot: Path | None,
 ) -> None:
@@ -66,6 +67,7 @@ def run_memory(
             models=models,
             embedder=make_embedder(settings),
             budget=settings.budget,
+            before=behind,
             json=json,
             plot=plot,
         )

@@ -25,6 +25,7 @@ _COMPARED = (
     *STRATEGIES,
     "full",
     "ideal",
+    "backscroll-of-all",
     "remember-without-gaps",
     "remember-without-refinement",
 )
@@ -70,6 +71,12 @@ _asked_models = option_group(
 )
 @click.option("--judge-llm", help="Where the judge is.  [default: as --llm]")
 @click.option("--context", type=click.IntRange(16384), help="Tokens that the judge can read, for full.")
+@click.option(
+    "--behind",
+    type=click.Path(path_type=Path, exists=True),
+    multiple=True,
+    help="Put these chats, files or folders of them, before each dialogue: a long history.",
+)
 @click.option("--plot", type=FILE, help="Write recall against build time, SVG.")
 @_asked_models
 def bench_memory(folder: Path, strategies: tuple[str, ...], config: Path | None, **options: Any) -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from building import HashingEmbedder
 from click.testing import CliRunner
@@ -10,6 +12,7 @@ from click.testing import CliRunner
 from benchmarks.benchmark import read_benchmark
 from benchmarks.detection import Agreement, Found, agreement
 from benchmarks.gaps import BenchmarkError, read_gaps
+from benchmarks.long_past import behind
 from benchmarks.memory import Measured, build_memory
 from benchmarks.report import memory_plot
 from flows.cli import main
@@ -105,3 +108,27 @@ def test_a_detector_agrees_by_the_utterances_it_names(folder: Path) -> None:
     assert agreement(found, {row: {"b", "d"}}) == Agreement(precision=0.3333, recall=0.5)
     assert agreement(found, {row: set()}) == Agreement(precision=0.0, recall=None)
     assert agreement(Found({row: ()}), {row: {"b"}}) == Agreement(precision=None, recall=0.0)
+
+
+def test_a_dialogue_behind_others_has_the_same_windows_in_a_longer_channel(folder: Path) -> None:
+    benchmark, embedder = read_benchmark(folder, HashingEmbedder()), HashingEmbedder()
+    sample = Path(__file__).resolve().parents[2] / "samples" / "harbor.jsonl"
+    longer = behind(benchmark, [sample, sample], embedder)
+    (row,) = benchmark.windows
+    ours, theirs = benchmark.window(row), longer.window(row)
+    assert [(turn.id, turn.text, turn.ts) for turn in theirs.turns] == [
+        (turn.id, turn.text, turn.ts) for turn in ours.turns
+    ]
+    dialogue = longer.dialogues["d"]
+    history = dialogue.histories[dialogue.key]
+    added = history.recorded_until - len(dialogue.turns)
+    assert added == 2 * len(sample.read_text(encoding="utf-8").splitlines())
+    assert theirs.ref.first_seq == ours.ref.first_seq + added
+    times = [turn.ts for turn in history.turns(0, history.recorded_until - 1)]
+    assert times[added] - times[added - 1] >= timedelta(days=1)
+    ideal = [build_memory(one, "ideal", row, (), 1024).ids for one in (longer, benchmark)]
+    assert ideal[0] == ideal[1]
+    texts = [turn.rendered for turn in dialogue.windows[0].turns]
+    past = history.as_of(history.recorded_until)
+    kept = past.turn_vectors(range(added, added + len(texts)))
+    np.testing.assert_allclose(kept, embedder.embed_passages(texts), atol=1e-3)
