@@ -121,6 +121,11 @@ class SharedTable:
             self._table = attempt(lambda: database.create_table(name, schema=schema, exist_ok=True))
         self.schema: pa.Schema = self._table.schema
 
+    @property
+    def version(self) -> int:
+        """The number of the latest version; it rises with every commit."""
+        return int(self.do(lambda: self._table.version))
+
     def read(self, condition: str, columns: Sequence[str] | Mapping[str, str] | None = None) -> pa.Table:
         """The rows that meet a condition (all, where it is empty), in no order, or some of their columns.
 

@@ -326,6 +326,21 @@ def tail(
 
 @main.command()
 @setting("--store", "store", required=True, help="The LanceDB history.")
+@setting("--host", "web_host", help="Address to listen on.  [default: 127.0.0.1]")
+@setting("--port", "web_port", type=click.IntRange(0, 65535), help="[default: 8484; 0: any free one]")
+@setting("--access", "web_access", type=FILE, help="Who may read what, TOML; needed beyond this machine.")
+@setting("--embedding-model", "embedding_model", help="As the store was made; none: search by words alone.")
+@setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model.")
+@config_option
+def serve(config: Path | None, **flags: Any) -> None:
+    """Show the summaries of --store as a web page, live, and as a JSON API."""
+    from flows.serve import run_serve
+
+    sys.exit(run_serve(read_settings(flags, config)))
+
+
+@main.command()
+@setting("--store", "store", required=True, help="The LanceDB history.")
 def costs(store: str) -> None:
     """Show the language model's tokens by day and channel."""
     from flows.costs import print_costs

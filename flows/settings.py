@@ -107,6 +107,10 @@ class Settings(KafkaSettings, BaseSettings):
     max_tokens_per_day: int | None = Field(None, ge=0, description="of the model, all channels")
     max_tokens_per_channel_day: int | None = Field(None, ge=0, description="of the model, one channel")
 
+    web_host: str = Field("127.0.0.1", min_length=1, description="address that `serve` listens on")
+    web_port: int = Field(8484, ge=0, le=65535, description="port of `serve`; 0 for any that is free")
+    web_access: Path | None = Field(None, description="TOML: who may read which namespaces; see docs/web.md")
+
     @field_validator("tz")
     @classmethod
     def _is_time_zone(cls, name: str | None) -> str | None:

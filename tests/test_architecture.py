@@ -13,7 +13,8 @@ MAY_IMPORT = {
     "connectors": {"operators", "connectors"},
     "benchmarks": {"operators", "connectors", "benchmarks"},
     "training": {"operators", "connectors", "benchmarks", "training"},
-    "flows": {"operators", "connectors", "benchmarks", "flows"},
+    "web": {"operators", "connectors", "web"},
+    "flows": {"operators", "connectors", "benchmarks", "web", "flows"},
 }
 
 

@@ -1,0 +1,202 @@
+"""A store as people read it: its channels, their windows with summaries, and their turns.
+
+Beside the engines that write it. Only committed windows are seen: those with a `windows` row.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from connectors.lancedb_sharing import SharedTable, connect, is_remote, table_names
+from connectors.lancedb_store import Fingerprint, LanceStore
+from connectors.lancedb_tables import StoreError, first_line, literal, to_turn, where
+from operators.history import StoredChannel
+from operators.messages import ChannelKey, Turn
+from operators.summaries import Summary
+
+__all__ = ["ChannelEntry", "StoreReader", "StoredWindow", "recorded_fingerprint"]
+
+_WINDOW = ["window", "first_seq", "last_seq", "revision", "tokens", "start", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelEntry:
+    """A channel of a store: how many windows and turns it has, and the time that they span."""
+
+    namespace: str
+    channel: str
+    windows: int
+    turns: int
+    start: datetime
+    end: datetime
+
+    @property
+    def key(self) -> ChannelKey:
+        """The channel's key."""
+        return ChannelKey(self.namespace, self.channel)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWindow:
+    """A committed window: its ordinal, inclusive turns, revision, tokens, earliest and latest time."""
+
+    index: int
+    first_seq: int
+    last_seq: int
+    revision: int
+    tokens: int
+    start: datetime
+    end: datetime
+
+
+def recorded_fingerprint(path: Path | str, ours: Fingerprint) -> Fingerprint:
+    """What a store was made with.
+
+    Args:
+        path: where it is.
+        ours: what stands for it where nothing has been written yet.
+
+    Raises:
+        StoreError: there is no store.
+    """
+    try:
+        if not is_remote(path) and not Path(path).is_dir():
+            raise StoreError(f"store {path} cannot be read: there is no such directory")
+        database = connect(path)
+        if "meta" not in table_names(database):
+            raise StoreError(f"store {path} cannot be read: it is no store; ingest or replay make one")
+        rows = SharedTable(database, "meta").rows("")
+    except (OSError, ValueError, RuntimeError) as err:
+        if isinstance(err, StoreError):
+            raise
+        raise StoreError(f"store {path} cannot be read: {first_line(err)}") from err
+    known = Fingerprint.__dataclass_fields__
+    found = json.loads(rows[0]["fingerprint"]) if rows else {}
+    return replace(ours, **{name: value for name, value in found.items() if name in known})
+
+
+class StoreReader:
+    """Reads a store while others write it; may be used by several threads.
+
+    Args:
+        path: where the store is.
+        fingerprint: as the store was made; `recorded_fingerprint` tells.
+        dimensions: length of a vector; None to read no vectors.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+
+    def __init__(self, path: Path | str, fingerprint: Fingerprint, dimensions: int | None) -> None:
+        self._store = LanceStore(path, fingerprint, dimensions, reader=True)
+        self.dimensions = dimensions
+        self._lock = threading.Lock()
+        self._channels: tuple[int, list[ChannelEntry]] = (-1, [])
+
+    @property
+    def version(self) -> int:
+        """A number that is another one once windows or summaries were written."""
+        with self._store.usable():
+            return self._table("windows").version + self._table("summaries").version
+
+    def channels(self, namespaces: frozenset[str] | None) -> list[ChannelEntry]:
+        """The channels of some namespaces, or of all (None): the latest first."""
+        with self._store.usable(), self._lock:
+            version = self._table("windows").version
+            if self._channels[0] != version:
+                self._channels = version, self._read_channels()
+            every = self._channels[1]
+        return [entry for entry in every if namespaces is None or entry.namespace in namespaces]
+
+    def windows(self, key: ChannelKey) -> list[StoredWindow]:
+        """The windows of a channel, in order; none for a channel that is not there."""
+        with self._store.usable():
+            rows = self._table("windows").rows(where(key), _WINDOW)
+        rows.sort(key=lambda row: row["window"])
+        return [StoredWindow(row.pop("window"), **row) for row in rows]
+
+    def summaries(self, key: ChannelKey, windows: Sequence[StoredWindow], strategy: str) -> dict[int, Summary]:
+        """The summaries of consecutive windows by their `first_seq`.
+
+        Where a window has several, `strategy`'s is taken. There is none for a window that was not
+        summarised, or whose summary was erased with a message and is not made again yet.
+        """
+        if not windows:
+            return {}
+        first, last = windows[0].first_seq, windows[-1].first_seq
+        here = f"{where(key)} AND first_seq >= {first} AND first_seq <= {last} AND body != X''"
+        with self._store.usable():
+            rows = self._table("summaries").rows(here, ["body"])
+        found = [Summary.from_json(row["body"]) for row in rows]
+        found.sort(key=lambda summary: (summary.strategy == strategy, summary.strategy))
+        ends = {window.first_seq: window.last_seq for window in windows}
+        return {
+            summary.window.first_seq: summary
+            for summary in found
+            if ends.get(summary.window.first_seq) == summary.window.last_seq
+        }
+
+    def marks(self, key: ChannelKey) -> dict[int, int]:
+        """The revision of each window's summary by `first_seq`; -1 where it was erased."""
+        with self._store.usable():
+            table = self._table("summaries")
+            rows = table.rows(f"{where(key)} AND body != X''", ["first_seq", "revision"])
+            erased = table.rows(f"{where(key)} AND body = X''", ["first_seq"])
+        marks = {row["first_seq"]: -1 for row in erased}
+        for row in rows:
+            marks[row["first_seq"]] = max(row["revision"], marks.get(row["first_seq"], -1))
+        return marks
+
+    def turns(self, key: ChannelKey, first_seq: int, last_seq: int) -> list[Turn]:
+        """Committed turns `first_seq` to `last_seq`, inclusive, in order."""
+        return self._turns(f"{where(key)} AND seq >= {int(first_seq)} AND seq <= {int(last_seq)}", key)
+
+    def turns_at(self, key: ChannelKey, seqs: Iterable[int]) -> list[Turn]:
+        """Committed turns by their places, in order."""
+        places = ", ".join(str(int(seq)) for seq in seqs)
+        return self._turns(f"{where(key)} AND seq IN ({places})", key) if places else []
+
+    def find(self, key: ChannelKey, message_id: str) -> Turn | None:
+        """The committed turn of a message, by its id."""
+        found = self._turns(f"{where(key)} AND id = {literal(message_id)}", key)
+        return found[0] if found else None
+
+    def load(self, key: ChannelKey) -> StoredChannel:
+        """The committed windows of a channel with chunks and vectors, to search in."""
+        return self._store.load(key)
+
+    def _turns(self, condition: str, key: ChannelKey) -> list[Turn]:
+        with self._store.usable():
+            rows = self._table("turns").rows(condition)
+            ends = self._table("windows").read(where(key), ["last_seq"])["last_seq"].to_pylist() if rows else []
+        until = max(ends, default=-1)
+        rows = [row for row in rows if row["seq"] <= until]
+        return [to_turn(row) for row in sorted(rows, key=lambda row: row["seq"])]
+
+    def _read_channels(self) -> list[ChannelEntry]:
+        columns = ["namespace", "channel", "last_seq", "start", "end"]
+        table = self._table("windows").read("", columns)
+        grouped = table.group_by(["namespace", "channel"]).aggregate(
+            [("last_seq", "count"), ("last_seq", "max"), ("start", "min"), ("end", "max")]
+        )
+        entries = [
+            ChannelEntry(
+                row["namespace"],
+                row["channel"],
+                row["last_seq_count"],
+                row["last_seq_max"] + 1,
+                row["start_min"],
+                row["end_max"],
+            )
+            for row in grouped.to_pylist()
+        ]
+        return sorted(entries, key=lambda entry: (-entry.end.timestamp(), entry.key))
+
+    def _table(self, name: str) -> Any:
+        return self._store.tables[name]

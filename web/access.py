@@ -1,0 +1,167 @@
+"""Who may read what. A namespace is the unit of access: a reader sees some of them, and nothing else.
+
+A reader is known by a bearer token, by a cookie that holds it, or by a header that a proxy sets after
+it has checked who is there (OIDC). The header is believed from the proxy's addresses alone.
+
+```toml
+[proxy]
+header = "X-Auth-Request-User"
+addresses = ["10.0.0.0/8"]
+
+[readers."ana@example.com"]
+namespaces = ["acme"]
+
+[readers.display]
+namespaces = ["acme", "lab"]
+token = "at least twenty characters"
+```
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hmac import compare_digest
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+__all__ = ["EVERYTHING", "Access", "AccessError", "Reader", "UnknownReaderError", "read_access", "reader_of"]
+
+COOKIE = "backscroll_token"
+
+
+class AccessError(ValueError):
+    """The access file cannot be used; one line says what is wrong in it."""
+
+
+class UnknownReaderError(Exception):
+    """A request shows no token and no user that the access file knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Somebody who reads; `namespaces` is None where all may be read."""
+
+    name: str
+    namespaces: frozenset[str] | None
+
+    def may_read(self, namespace: str) -> bool:
+        """Whether the namespace is one of the reader's."""
+        return self.namespaces is None or namespace in self.namespaces
+
+
+EVERYTHING = Reader("", None)
+"""The reader of a page that is bound to this machine and has no access file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The readers by name, the tokens of those that have one, and the proxy that names readers."""
+
+    readers: Mapping[str, Reader]
+    tokens: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    header: str | None = None
+    addresses: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    def by_token(self, token: str) -> Reader | None:
+        """The reader that a token belongs to; every token is compared in constant time."""
+        given = token.encode()
+        found = [name for name, known in self.tokens.items() if compare_digest(known, given)]
+        return self.readers[found[0]] if found else None
+
+    def is_proxy(self, peer: str) -> bool:
+        """Whether the header is believed from an address."""
+        try:
+            address = ip_address(peer)
+        except ValueError:
+            return False
+        return any(address in network for network in self.addresses)
+
+    def reader(self, request: Request) -> Reader | None:
+        """The reader of a request."""
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self.by_token(token.strip())
+        if (cookie := request.cookies.get(COOKIE)) and (found := self.by_token(cookie)):
+            return found
+        named = request.headers.get(self.header) if self.header else None
+        if named and request.client and self.is_proxy(request.client.host):
+            return self.readers.get(named)
+        return None
+
+
+def reader_of(request: Request) -> Reader:
+    """The reader of a request, as a dependency of every route.
+
+    Raises:
+        UnknownReaderError: nobody that the access file knows.
+    """
+    access: Access | None = request.app.state.access
+    found = EVERYTHING if access is None else access.reader(request)
+    if found is None:
+        raise UnknownReaderError
+    return found
+
+
+class _Proxy(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    header: str = Field(min_length=1)
+    addresses: list[str] = Field(default=["127.0.0.1", "::1"], min_length=1)
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    namespaces: list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
+    token: SecretStr | None = Field(None, min_length=20)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    readers: dict[str, _Entry] = Field(min_length=1)
+    proxy: _Proxy | None = None
+
+
+def read_access(path: Path) -> Access:
+    """The access file, TOML as at the top of this module; the namespace `*` stands for all.
+
+    Raises:
+        AccessError: it cannot be read, or would let nobody in.
+    """
+    try:
+        file = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as err:
+        raise AccessError(f"access file {path}: {err.strerror}") from err
+    except ValidationError as err:
+        first = err.errors(include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise AccessError(f"access file {path}: {where}: {first['msg']}") from None  # no tokens in a trace
+    except ValueError as err:
+        raise AccessError(f"access file {path}: not TOML: {err}") from err
+    tokens = {name: entry.token.get_secret_value() for name, entry in file.readers.items() if entry.token}
+    if len(set(tokens.values())) < len(tokens):
+        raise AccessError(f"access file {path}: two readers have the same token: give each its own")
+    without = [name for name in file.readers if name not in tokens]
+    if without and file.proxy is None:
+        raise AccessError(f"access file {path}: readers.{without[0]}: give it a token, or name a [proxy]")
+    try:
+        networks = tuple(map(ip_network, file.proxy.addresses if file.proxy else ()))
+    except ValueError as err:
+        raise AccessError(f"access file {path}: proxy.addresses: {err}") from err
+    return Access(
+        {name: Reader(name, _namespaces(entry.namespaces)) for name, entry in file.readers.items()},
+        {name: token.encode() for name, token in tokens.items()},
+        file.proxy.header if file.proxy else None,
+        networks,
+    )
+
+
+def _namespaces(names: list[str]) -> frozenset[str] | None:
+    return None if "*" in names else frozenset(names)

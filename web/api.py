@@ -1,0 +1,160 @@
+"""The JSON API; `/openapi.json` describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Header, HTTPException, Query, Request
+from starlette.responses import StreamingResponse
+
+from connectors.lancedb_reading import ChannelEntry
+from operators.messages import Turn
+from operators.search import Hit
+from web.library import Card
+from web.live import ChannelMarks, event_stream
+from web.routing import Channel, ReaderOf, library_of, watch_of
+
+__all__ = ["Message", "SearchHit", "router"]
+
+router = APIRouter(prefix="/api", tags=["api"])
+
+Count = Annotated[int, Query(ge=1, le=200)]
+Place = Annotated[int, Query(ge=0, lt=1 << 62)]
+Words = Annotated[str, Query(min_length=1, max_length=1000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who wrote a message."""
+
+    id: str
+    name: str
+    bot: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message at its place `seq` in the channel; a deleted one has neither author nor text."""
+
+    seq: int
+    id: str
+    ts: datetime
+    author: Writer
+    text: str
+    thread: str | None
+    reply_to: str | None
+    permalink: str | None
+    late: bool
+    edited: datetime | None
+    deleted: bool
+
+    @classmethod
+    def of(cls, turn: Turn) -> Message:
+        """The message of a turn."""
+        names = (name for name in cls.__dataclass_fields__ if name != "author")
+        author = Writer(turn.author.id, turn.author.name, turn.author.bot)
+        return cls(author=author, **{name: getattr(turn, name) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message that was found, and the words of the query that it holds."""
+
+    message: Message
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, hits: Iterable[Hit]) -> list[SearchHit]:
+        """Hits, best first."""
+        return [cls(Message.of(hit.turn), hit.words) for hit in hits]
+
+
+@router.get("/channels")
+def channels(request: Request, reader: ReaderOf) -> list[ChannelEntry]:
+    """The channels that the reader may read, the latest first."""
+    return library_of(request).store.channels(reader.namespaces)
+
+
+@router.get("/channels/{namespace}/{channel}")
+def channel(entry: Channel) -> ChannelEntry:
+    """One channel."""
+    return entry
+
+
+@router.get("/channels/{namespace}/{channel}/summaries")
+def summaries(
+    request: Request,
+    entry: Channel,
+    before: Annotated[int | None, Query(ge=0, lt=1 << 62)] = None,
+    on: date | None = None,
+    limit: Count = 20,
+) -> list[Card]:
+    """Windows with their summaries, the newest first; `before` a turn, or `on` a day (UTC) and earlier."""
+    return library_of(request).cards(entry.key, before=before, on=on, limit=limit)
+
+
+@router.get("/channels/{namespace}/{channel}/summaries/{seq}")
+def summary(request: Request, entry: Channel, seq: int) -> Card:
+    """The window that holds turn `seq`, with its summary."""
+    found = library_of(request).card_of(entry.key, seq) if 0 <= seq < entry.turns else None
+    if found is None:
+        raise HTTPException(404, f"there is no message {seq} in this channel")
+    return found
+
+
+@router.get("/channels/{namespace}/{channel}/messages")
+def messages(
+    request: Request, entry: Channel, first_seq: Place = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 100
+) -> list[Message]:
+    """Messages from a place on, in channel order."""
+    return [
+        Message.of(turn)
+        for turn in library_of(request).store.turns(entry.key, first_seq, first_seq + limit - 1)
+    ]
+
+
+@router.get("/channels/{namespace}/{channel}/message")
+def message(
+    request: Request,
+    entry: Channel,
+    id: Annotated[str, Query(min_length=1, max_length=512)],
+    around: Annotated[int, Query(ge=0, le=100)] = 0,
+) -> list[Message]:
+    """A message by its id, with `around` messages before it and after it."""
+    library = library_of(request)
+    found = library.store.find(entry.key, id)
+    if found is None:
+        raise HTTPException(404, "there is no such message in this channel")
+    return [Message.of(turn) for turn in library.context(entry.key, found.seq, around)]
+
+
+@router.get("/channels/{namespace}/{channel}/search")
+def search(request: Request, entry: Channel, q: Words, limit: Count = 20) -> list[SearchHit]:
+    """Messages of the channel's history, by the retrieval that builds memories."""
+    return SearchHit.of(library_of(request).search(entry.key, q, limit))
+
+
+@router.get("/channels/{namespace}/{channel}/events", response_class=StreamingResponse)
+def events(
+    request: Request,
+    entry: Channel,
+    since: Annotated[int, Query(ge=-1, lt=1 << 62)] = -1,
+    revision: Place = 0,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> StreamingResponse:
+    """Server-sent events `summary`: the window and its summary (null where it was erased), as it comes.
+
+    Begins with the windows after turn `since`, and those that were summarised anew after `revision`.
+    """
+    library = library_of(request)
+    marks = ChannelMarks(library.store, entry.key, *ChannelMarks.resume(last_event_id, since, revision))
+
+    def news() -> list[str]:
+        cards = library.cards_at(entry.key, marks.news())
+        return marks.sent("summary", [orjson.dumps(card).decode() for card in cards])
+
+    return event_stream(watch_of(request), news)

@@ -1,0 +1,145 @@
+"""A card as it is drawn: lines of a summary, cut where a part leads somewhere or is in doubt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from operators.citations import Passage
+from operators.summaries import GapEntry, Summary
+from web.library import Card
+
+__all__ = ["Line", "Segment", "Text", "lines", "marked", "unplaced_gaps"]
+
+_HEAD = re.compile(r"((?:\d\d-\d\d )?\d\d:\d\d) (.+):\s*", re.DOTALL)
+_LINES = re.compile(r"[^\n]+")
+_LINK = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Characters of a summary that lead to the turns `seqs`, or, with `gap`, to what resolves it."""
+
+    text: str
+    seqs: tuple[int, ...] = ()
+    earlier: bool = False
+    gap: int | None = None
+    doubted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a summary; an extractive one has a time and an author."""
+
+    time: str | None
+    author: str | None
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Characters of a message: plain, a `link`, a `gap`'s quote, or a word that was searched for."""
+
+    text: str
+    link: str | None = None
+    gap: int | None = None
+    found: bool = False
+
+
+def lines(card: Card) -> list[Line]:
+    """The lines of a card's summary; none without one."""
+    if card.summary is None:
+        return []
+    drawn = []
+    for line in _LINES.finditer(card.summary.summary):
+        inside = [one for one in card.passages if line.start() <= one.start < line.end()]
+        start = inside[0].start if inside else line.start()
+        head = _HEAD.fullmatch(card.summary.summary[line.start() : start])
+        segments = tuple(_segments(card.summary, inside, line.start() if head is None else start, line.end()))
+        drawn.append(Line(head and head[1], head and head[2], segments))
+    return drawn
+
+
+def _segments(summary: Summary, inside: Sequence[Passage], at: int, end: int) -> Iterator[Segment]:
+    text = summary.summary
+    for passage in inside:
+        if at < passage.start:
+            yield Segment(text[at : passage.start])
+        at = passage.start
+        for start, stop, gap in _marks(summary, passage):
+            if at < start:
+                yield Segment(text[at:start], passage.seqs, passage.earlier)
+            yield Segment(text[start:stop], passage.seqs, passage.earlier, gap, doubted=gap is None)
+            at = stop
+        if at < passage.end:
+            yield Segment(text[at : passage.end], passage.seqs, passage.earlier)
+        at = passage.end
+    if at < end:
+        yield Segment(text[at:end])
+
+
+def _marks(summary: Summary, passage: Passage) -> list[tuple[int, int, int | None]]:
+    """Where a passage quotes a gap, or says what nothing supports: start, end, the gap's index."""
+    found = list[tuple[int, int, int | None]]()
+    for index, gap in enumerate(summary.gaps):
+        if not passage.earlier and place(summary, gap) in passage.seqs:
+            found.append((*_find(summary.summary, " ".join(gap.quote.split()), passage), index))
+    for span in summary.unsupported:
+        found.append((*_find(summary.summary, span, passage), None))
+    return _apart([mark for mark in found if mark[0] >= 0])
+
+
+def _find(text: str, part: str, passage: Passage) -> tuple[int, int]:
+    start = text.find(part, passage.start, passage.end) if part else -1
+    return start, start + len(part)
+
+
+def _apart(marks: Sequence[tuple[int, int, int | None]]) -> list[tuple[int, int, int | None]]:
+    """The marks in order, without those that overlap an earlier one."""
+    kept = list[tuple[int, int, int | None]]()
+    for mark in sorted(marks, key=lambda mark: (mark[0], -mark[1], mark[2] is None)):
+        if not kept or mark[0] >= kept[-1][1]:
+            kept.append(mark)
+    return kept
+
+
+def place(summary: Summary, gap: GapEntry) -> int:
+    """The `seq` of a gap's utterance; -1 where the window does not hold it."""
+    turns = summary.window.turns
+    return summary.window.first_seq + turns.index(gap.utterance) if gap.utterance in turns else -1
+
+
+def unplaced_gaps(card: Card, drawn: Sequence[Line]) -> list[tuple[int, GapEntry]]:
+    """The resolved gaps, by index, that no line of the card shows."""
+    if card.summary is None:
+        return []
+    shown = {segment.gap for line in drawn for segment in line.segments}
+    return [
+        (index, gap) for index, gap in enumerate(card.summary.gaps) if gap.evidence and index not in shown
+    ]
+
+
+def marked(text: str, gaps: Sequence[tuple[int, GapEntry]] = (), words: Sequence[str] = ()) -> list[Text]:
+    """A message's text with its links, the quotes of gaps (by index) and the words searched for."""
+    found = list[tuple[int, int, int | None]]()
+    for index, gap in gaps:
+        pattern = r"\s+".join(map(re.escape, gap.quote.split()))
+        if pattern and (match := re.search(pattern, text)):
+            found.append((*match.span(), index))
+    kinds = dict[tuple[int, int], Text]()
+    for match in _LINK.finditer(text):
+        kinds[match.span()] = Text(match.group(), link=match.group())
+    for match in re.finditer(r"\w+", text):
+        if match.group().lower() in words:
+            kinds.setdefault(match.span(), Text(match.group(), found=True))
+    found += [(*span, None) for span in kinds]
+    pieces, at = list[Text](), 0
+    for start, end, gap_at in _apart(found):
+        if at < start:
+            pieces.append(Text(text[at:start]))
+        pieces.append(Text(text[start:end], gap=gap_at) if gap_at is not None else kinds[start, end])
+        at = end
+    if at < len(text):
+        pieces.append(Text(text[at:]))
+    return pieces

@@ -1,0 +1,146 @@
+"""What the page and the API show of a store: cards of a channel, messages in context, search."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+
+from connectors.lancedb_reading import ChannelEntry, StoredWindow, StoreReader
+from operators.citations import Passage, passages
+from operators.dense import Embedder
+from operators.history import ChannelHistory, RecordedWindow
+from operators.messages import ChannelKey, Turn
+from operators.search import Hit, search
+from operators.summaries import Summary
+
+__all__ = ["Card", "Library"]
+
+_HOT = 16  # channels whose index is kept in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A window and its summary, None where there is none, with what each passage of it rests on."""
+
+    namespace: str
+    channel: str
+    window: StoredWindow
+    summary: Summary | None
+    passages: tuple[Passage, ...]
+
+    @property
+    def key(self) -> ChannelKey:
+        """The channel."""
+        return ChannelKey(self.namespace, self.channel)
+
+
+class Library:
+    """Reads a store for people.
+
+    Args:
+        store: the store.
+        embedder: that of its vectors; None to search by words alone.
+        strategy: whose summary is shown where a window has several.
+    """
+
+    def __init__(self, store: StoreReader, embedder: Embedder | None, strategy: str) -> None:
+        self.store = store
+        self._embedder = embedder
+        self._strategy = strategy
+        self._hot: OrderedDict[ChannelKey, tuple[list[StoredWindow], ChannelHistory]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def channel(self, key: ChannelKey) -> ChannelEntry | None:
+        """A channel; None where it is not there."""
+        found = [entry for entry in self.store.channels(frozenset({key.namespace})) if entry.key == key]
+        return found[0] if found else None
+
+    def cards(
+        self,
+        key: ChannelKey,
+        *,
+        before: int | None = None,
+        on: date | None = None,
+        limit: int = 20,
+    ) -> list[Card]:
+        """Cards of a channel, the newest first.
+
+        Args:
+            key: the channel.
+            before: only windows that begin before this turn.
+            on: only windows that begin on this day (UTC) or earlier.
+            limit: the most.
+        """
+        windows = [
+            window
+            for window in self.store.windows(key)
+            if (before is None or window.first_seq < before) and (on is None or window.start.date() <= on)
+        ]
+        return self._made(key, windows[-limit:])[::-1]
+
+    def cards_at(self, key: ChannelKey, first_seqs: Sequence[int]) -> list[Card]:
+        """The cards of the windows that begin at these turns, in order."""
+        windows = [window for window in self.store.windows(key) if window.first_seq in first_seqs]
+        return [card for window in windows for card in self._made(key, [window])]
+
+    def card_of(self, key: ChannelKey, seq: int) -> Card | None:
+        """The card of the window that holds a turn."""
+        windows = [one for one in self.store.windows(key) if one.first_seq <= seq <= one.last_seq]
+        return self._made(key, windows)[0] if windows else None
+
+    def context(self, key: ChannelKey, seq: int, around: int) -> list[Turn]:
+        """A turn with as many before it and after it."""
+        return self.store.turns(key, seq - around, seq + around)
+
+    def search(self, key: ChannelKey, query: str, limit: int) -> list[Hit]:
+        """What a query finds in a channel, over all its windows."""
+        history = self._history(key)
+        return search(history.as_of(history.recorded_until), query, self._embedder, limit=limit)
+
+    def _made(self, key: ChannelKey, windows: Sequence[StoredWindow]) -> list[Card]:
+        if not windows:
+            return []
+        summaries = self.store.summaries(key, windows, self._strategy)
+        turns = self.store.turns(key, windows[0].first_seq, windows[-1].last_seq) if summaries else []
+        by_seq = {turn.seq: turn for turn in turns}
+        cards = []
+        for window in windows:
+            summary = summaries.get(window.first_seq)
+            seqs = range(window.first_seq, window.last_seq + 1)
+            rests = () if summary is None else passages(summary, [by_seq[s] for s in seqs if s in by_seq])
+            cards.append(Card(key.namespace, key.channel, window, summary, rests))
+        return cards
+
+    def _history(self, key: ChannelKey) -> ChannelHistory:
+        """The index of a channel as it is in the store now; it is read anew once that has changed."""
+        windows = self.store.windows(key)
+        with self._lock:
+            known = self._hot.get(key)
+            if known is None or known[0] != windows:
+                known = self._hot[key] = windows, self._load(key)
+            self._hot.move_to_end(key)
+            while len(self._hot) > _HOT:
+                self._hot.popitem(last=False)
+            return known[1]
+
+    def _load(self, key: ChannelKey) -> ChannelHistory:
+        history = ChannelHistory(key, self.store.dimensions)
+        stored = self.store.load(key)
+        for recorded in stored.windows:
+            unfinished = recorded.window.ref.index in stored.unfinished
+            history.append(self._blank(recorded) if unfinished else recorded)
+        return history
+
+    def _blank(self, recorded: RecordedWindow) -> RecordedWindow:
+        """A window that an engine is changing: nothing is found in it until that is done."""
+        if self.store.dimensions is None:
+            return recorded
+        turns = len(recorded.window.turns)
+        empty = (np.zeros((rows, self.store.dimensions), np.float32) for rows in (0, turns))
+        chunk_vectors, turn_vectors = empty
+        return replace(recorded, chunk_vectors=chunk_vectors, turn_vectors=turn_vectors)
