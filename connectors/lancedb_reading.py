@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from connectors.lancedb_sharing import SharedTable, connect, is_remote, table_names
 from connectors.lancedb_store import Fingerprint, LanceStore
@@ -121,7 +120,9 @@ class StoreReader:
         rows.sort(key=lambda row: row["window"])
         return [StoredWindow(row.pop("window"), **row) for row in rows]
 
-    def summaries(self, key: ChannelKey, windows: Sequence[StoredWindow], strategy: str) -> dict[int, Summary]:
+    def summaries(
+        self, key: ChannelKey, windows: Sequence[StoredWindow], strategy: str
+    ) -> dict[int, Summary]:
         """The summaries of consecutive windows by their `first_seq`.
 
         Where a window has several, `strategy`'s is taken. There is none for a window that was not
@@ -174,7 +175,7 @@ class StoreReader:
     def _turns(self, condition: str, key: ChannelKey) -> list[Turn]:
         with self._store.usable():
             rows = self._table("turns").rows(condition)
-            ends = self._table("windows").read(where(key), ["last_seq"])["last_seq"].to_pylist() if rows else []
+            ends = self._table("windows").read(where(key), ["last_seq"])["last_seq"].to_pylist()
         until = max(ends, default=-1)
         rows = [row for row in rows if row["seq"] <= until]
         return [to_turn(row) for row in sorted(rows, key=lambda row: row["seq"])]
@@ -198,5 +199,5 @@ class StoreReader:
         ]
         return sorted(entries, key=lambda entry: (-entry.end.timestamp(), entry.key))
 
-    def _table(self, name: str) -> Any:
+    def _table(self, name: str) -> SharedTable:
         return self._store.tables[name]

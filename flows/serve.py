@@ -98,4 +98,6 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as err:
-        raise Mistake(f"cannot listen on {host}:{port}: {err.strerror or err}: choose another --port") from err
+        raise Mistake(
+            f"cannot listen on {host}:{port}: {err.strerror or err}: choose another --port"
+        ) from err

@@ -145,7 +145,9 @@ def _explain_errors(app: FastAPI) -> None:
         access: Access = app.state.access
         if not _is_api(request) and request.method == "GET" and access.tokens:
             query = f"?{request.url.query}" if request.url.query else ""
-            return RedirectResponse(f"/login?next={quote(request.url.path + query, safe='')}", status_code=303)
+            return RedirectResponse(
+                f"/login?next={quote(request.url.path + query, safe='')}", status_code=303
+            )
         refused = _error(request, 401, "you are not known here: show a token, or come through the proxy")
         refused.headers["WWW-Authenticate"] = "Bearer"
         return refused

@@ -150,7 +150,9 @@ def live_cards(
 
     def news() -> list[str]:
         cards = library.cards_at(entry.key, marks.news())
-        return marks.sent("summary", [template.render(card=card, key=entry.key, fresh=True) for card in cards])
+        return marks.sent(
+            "summary", [template.render(card=card, key=entry.key, fresh=True) for card in cards]
+        )
 
     return event_stream(watch_of(request), news)
 
@@ -170,8 +172,16 @@ def window(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Resp
     """All messages of the window that holds a turn."""
     card = _card(request, entry, seq)
     turns = library_of(request).store.turns(entry.key, card.window.first_seq, card.window.last_seq)
-    return _page(request, "window.html", reader=reader, entry=entry, key=entry.key, card=card, turns=turns,
-                 pieces=_pieces(card, turns))  # fmt: skip
+    return _page(
+        request,
+        "window.html",
+        reader=reader,
+        entry=entry,
+        key=entry.key,
+        card=card,
+        turns=turns,
+        pieces=_pieces(card, turns),
+    )
 
 
 @router.get("/c/{namespace}/{channel}/at/{seq}")
@@ -179,8 +189,18 @@ def message(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Res
     """A message with those around it."""
     card = _card(request, entry, seq)
     turns = library_of(request).context(entry.key, seq, _AROUND)
-    return _page(request, "message.html", reader=reader, entry=entry, key=entry.key, card=card, turns=turns,
-                 pieces=_pieces(card, turns), seq=seq, around=_AROUND)  # fmt: skip
+    return _page(
+        request,
+        "message.html",
+        reader=reader,
+        entry=entry,
+        key=entry.key,
+        card=card,
+        turns=turns,
+        pieces=_pieces(card, turns),
+        seq=seq,
+        around=_AROUND,
+    )
 
 
 @router.get("/c/{namespace}/{channel}/w/{seq}/rests")
@@ -190,8 +210,16 @@ def rests(
     """The messages that a sentence rests on."""
     card = _card(request, entry, seq)
     turns = library_of(request).store.turns_at(entry.key, on[:10])
-    return _page(request, "rests.html", reader=reader, entry=entry, key=entry.key, card=card, turns=turns,
-                 pieces=_pieces(card, turns))  # fmt: skip
+    return _page(
+        request,
+        "rests.html",
+        reader=reader,
+        entry=entry,
+        key=entry.key,
+        card=card,
+        turns=turns,
+        pieces=_pieces(card, turns),
+    )
 
 
 @router.get("/c/{namespace}/{channel}/w/{seq}/gap/{number}")
@@ -208,8 +236,18 @@ def gap(request: Request, reader: ReaderOf, entry: Channel, seq: int, number: in
         for memory in _explaining(summary, entry_gap, number)
     ]
     turns = library.store.turns_at(entry.key, [said] if said >= 0 else [])
-    return _page(request, "gap.html", reader=reader, entry=entry, key=entry.key, card=card, gap=entry_gap,
-                 turns=turns, contexts=contexts, pieces=_pieces(card, turns, [(number, entry_gap)]))  # fmt: skip
+    return _page(
+        request,
+        "gap.html",
+        reader=reader,
+        entry=entry,
+        key=entry.key,
+        card=card,
+        gap=entry_gap,
+        turns=turns,
+        contexts=contexts,
+        pieces=_pieces(card, turns, [(number, entry_gap)]),
+    )
 
 
 def _explaining(summary: Summary, gap: GapEntry, number: int) -> list[MemoryEntry]:

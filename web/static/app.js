@@ -47,7 +47,7 @@
     document.body.classList.add("with-panel");
     $("#panel-title", panel)?.focus({ preventScroll: true });
     panel.scrollTop = 0;
-    const chosen = $(".chosen", panel);
+    const chosen = $(".evidence", panel) ? null : $(".chosen", panel);
     if (chosen) panel.scrollTop = Math.max(0, chosen.offsetTop - panel.clientHeight / 3);
   });
   document.addEventListener("htmx:sendError", () => { say("The server does not answer."); });
