@@ -14,7 +14,8 @@ COPY benchmarks benchmarks
 COPY connectors connectors
 COPY flows flows
 COPY operators operators
-RUN /opt/backscroll/bin/pip install --quiet --extra-index-url "$TORCH_INDEX" -c constraints.txt . \
+COPY web web
+RUN /opt/backscroll/bin/pip install --quiet --extra-index-url "$TORCH_INDEX" -c constraints.txt ".[serve]" \
     && /opt/backscroll/bin/pip check \
     && /opt/backscroll/bin/pip uninstall --quiet --yes pip
 

@@ -2,13 +2,14 @@
 # make test   all tests
 # make lint   ruff and mypy --strict
 # make soak   the engine under kill -9, on both test brokers; takes about an hour
+# make screenshots   the pictures of docs/web.md, by Debian's chromium
 # make image-check   the steps of the Dockerfile without Docker; takes some minutes
 PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test lint lock soak image-check
+.PHONY: demo test lint lock soak screenshots image-check
 
 demo: $(INSTALLED)
 	$(BIN)/backscroll replay samples/harbor.jsonl --as cards
@@ -24,6 +25,9 @@ lint: $(INSTALLED)
 
 soak: $(INSTALLED)
 	PYTHONPATH=.:tests $(BIN)/python tests/crashes.py
+
+screenshots: $(INSTALLED)
+	PYTHONPATH=.:tests $(BIN)/python tests/screenshots.py docs/images
 
 image-check: $(INSTALLED)
 	PYTHONPATH=.:tests $(BIN)/python tests/image_check.py $(BUILD_ARGS)

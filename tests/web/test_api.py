@@ -1,0 +1,158 @@
+"""The JSON API over a real store: what it returns, live events, bad questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from fastapi.testclient import TestClient
+from reading import HARBOR, LAB, MARKUP, Chat, chat_of_two_namespaces, library_over, served
+
+from operators.messages import ChannelKey
+from web.app import create_app
+from web.routing import channel_path
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chat]:
+    with chat_of_two_namespaces(tmp_path_factory.mktemp("store")) as chat:
+        yield chat
+
+
+@pytest.fixture(scope="module")
+def client(chat: Chat) -> Iterator[TestClient]:
+    with TestClient(create_app(library_over(chat.path), None), base_url="http://localhost") as client:
+        yield client
+
+
+def test_channels_come_the_latest_first_with_their_size(client: TestClient) -> None:
+    channels = client.get("/api/channels").json()
+    assert [(one["namespace"], one["channel"], one["windows"], one["turns"]) for one in channels] == [
+        ("acme", "lab/2 100%", 2, 3),
+        ("acme", "harbor", 2, 6),
+        ("other", "plans", 1, 1),
+    ]
+
+
+def test_a_channel_with_separators_in_its_name_has_an_address(chat: Chat) -> None:
+    assert channel_path(LAB) == "acme/lab%252F2%20100%2525"
+    assert channel_path(ChannelKey("..", ".a")) == "%252E%252E/.a"
+    with served(chat.path) as address:  # the test client decodes an address twice
+        one = _read(f"{address}/api/channels/{channel_path(LAB)}")
+        cards = _read(f"{address}/api/channels/{channel_path(LAB)}/summaries")
+        older = _read(f"{address}/api/channels/{channel_path(LAB)}/summaries?before=2")
+    assert one["channel"] == "lab/2 100%"
+    # The newest first, and windows without a summary too.
+    assert [(card["window"]["first_seq"], card["summary"] and card["summary"]["kind"]) for card in cards] == [
+        (2, None),
+        (0, "abstractive"),
+    ]
+    assert [card["window"]["first_seq"] for card in older] == [0]
+
+
+def _read(address: str) -> Any:
+    with urlopen(address, timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_summaries_are_found_by_day(client: TestClient) -> None:
+    address = f"/api/channels/{channel_path(HARBOR)}/summaries"
+    assert [card["window"]["index"] for card in client.get(f"{address}?on=2026-03-02").json()] == [0]
+    assert [card["window"]["index"] for card in client.get(f"{address}?on=2026-03-03").json()] == [1, 0]
+    assert client.get(f"{address}?on=2026-03-01").json() == []
+
+
+def test_every_passage_leads_to_its_messages(client: TestClient) -> None:
+    card = client.get(f"/api/channels/{channel_path(HARBOR)}/summaries/3").json()
+    text = card["summary"]["summary"]
+    shown = [(text[one["start"] : one["end"]], one["seqs"], one["earlier"]) for one in card["passages"]]
+    assert shown[0] == ("The old one ", [3], False)
+    assert shown[1] == ("[Ana, 2026-03-02 09:00: The pump at berth seven leaks oil since Friday.]", [0], True)
+    assert shown[2] == (" is fixed, no more oil at berth seven.", [3], False)
+
+
+def test_messages_are_read_by_place_and_by_id_with_their_neighbours(client: TestClient) -> None:
+    address = f"/api/channels/{channel_path(HARBOR)}"
+    page = client.get(f"{address}/messages?first_seq=1&limit=2").json()
+    assert [(one["id"], one["author"]["name"]) for one in page] == [("h1", "Ben"), ("h2", "Cem")]
+    around = client.get(f"{address}/message?id=h4&around=1").json()
+    assert [one["seq"] for one in around] == [3, 4, 5]
+    assert around[1]["text"] == MARKUP
+    missing = client.get(f"{address}/message?id=h99")
+    assert (missing.status_code, missing.json()) == (404, {"detail": "there is no such message in this channel"})
+
+
+def test_search_finds_by_words_and_stays_in_its_channel(client: TestClient) -> None:
+    hits = client.get(f"/api/channels/{channel_path(HARBOR)}/search?q=Noon+lunch+pump").json()
+    assert (hits[0]["message"]["id"], hits[0]["words"]) == ("h2", ["noon", "lunch"])
+    assert all(hit["message"]["id"].startswith("h") for hit in hits)
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "line"),
+    [
+        ("summaries?on=yesterday", 400, "on: Input should be a valid date or datetime, input is too short"),
+        ("summaries?limit=0", 400, "limit: Input should be greater than or equal to 1"),
+        ("summaries/6", 404, "there is no message 6 in this channel"),
+        ("summaries/-1", 404, "there is no message -1 in this channel"),
+        ("search", 400, "q: Field required"),
+    ],
+)
+def test_a_bad_question_gets_one_line(client: TestClient, question: str, status: int, line: str) -> None:
+    answer = client.get(f"/api/channels/{channel_path(HARBOR)}/{question}")
+    assert (answer.status_code, answer.json()) == (status, {"detail": line})
+
+
+def test_openapi_describes_every_address_of_the_api_and_no_page(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert sorted(path.removeprefix("/api/channels/{namespace}/{channel}") for path in paths) == [
+        "",
+        "/api/channels",
+        "/events",
+        "/message",
+        "/messages",
+        "/search",
+        "/summaries",
+        "/summaries/{seq}",
+    ]
+    assert all(operation["get"]["summary"] for operation in paths.values())
+
+
+def _events(stream: Any, count: int) -> list[tuple[str | None, dict[str, Any]]]:
+    """The next events of a stream: id and data."""
+    found = list[tuple[str | None, dict[str, Any]]]()
+    identity = None
+    while len(found) < count:
+        line = stream.readline().decode().rstrip("\n")
+        if line.startswith("id: "):
+            identity = line.removeprefix("id: ")
+        elif line.startswith("data: "):
+            found.append((identity, json.loads(line.removeprefix("data: "))))
+            identity = None
+    return found
+
+
+def test_events_tell_what_is_new_erased_and_made_again_and_go_on_where_they_broke(tmp_path: Path) -> None:
+    with chat_of_two_namespaces(tmp_path) as chat, served(tmp_path) as address:
+        events = f"{address}/api/channels/{channel_path(HARBOR)}/events"
+        with urlopen(events, timeout=10) as stream:
+            first = _events(stream, 2)
+            assert [(at, card["window"]["first_seq"]) for at, card in first] == [(None, 0), ("3.0", 3)]
+            window = chat.window(HARBOR, ("Ana", "The ship has sailed."))
+            ((at, card),) = _events(stream, 1)
+            assert (at, card["summary"]["window"]["turns"]) == ("6.0", ["h6"])
+            chat.delete(HARBOR, 6)
+            ((_, card),) = _events(stream, 1)
+            assert (card["window"]["first_seq"], card["summary"]) == (6, None)
+            chat.summarise(HARBOR, window, revision=1)
+            ((at, card),) = _events(stream, 1)
+            assert (at, card["summary"]["revision"]) == ("6.1", 1)
+        with urlopen(f"{events}?since=3&revision=0", timeout=10) as stream:
+            assert [card["window"]["first_seq"] for _, card in _events(stream, 1)] == [6]
+        with urlopen(f"{events}?since=6&revision=1", timeout=10) as stream:
+            chat.window(HARBOR, ("Ben", "And it is back."))
+            assert [card["window"]["first_seq"] for _, card in _events(stream, 1)] == [7]
