@@ -168,6 +168,12 @@ class StoreReader:
         found = self._turns(f"{where(key)} AND id = {literal(message_id)}", key)
         return found[0] if found else None
 
+    def changing(self, key: ChannelKey) -> frozenset[int]:
+        """The windows of a channel, by index, that an engine is changing."""
+        with self._store.usable():
+            rows = self._table("changes").rows(where(key), ["window"])
+        return frozenset(row["window"] for row in rows)
+
     def load(self, key: ChannelKey) -> StoredChannel:
         """The committed windows of a channel with chunks and vectors, to search in."""
         return self._store.load(key)

@@ -77,13 +77,14 @@ class Chat:
         before.append(window)
         self.store.append([recorded(window, HashingEmbedder(), Chunker())])
         if summarised:
-            self.summarise(key, window, gap, text, unsupported)
+            self.summarise(key, window, gap=gap, text=text, unsupported=unsupported)
         return window
 
     def summarise(
         self,
         key: ChannelKey,
         window: Window,
+        *,
         gap: tuple[int, str, int] | None = None,
         text: str | None = None,
         unsupported: Sequence[str] = (),
@@ -114,7 +115,9 @@ class Chat:
             ),
             digest.text if text is None else text,
             [
-                GapEntry(one.utterance, one.quote, one.reason, one.query, list(one.keywords), [memory[0].turn.id])
+                GapEntry(
+                    one.utterance, one.quote, one.reason, one.query, list(one.keywords), [memory[0].turn.id]
+                )
                 for one in gaps
             ],
             [

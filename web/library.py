@@ -52,7 +52,7 @@ class Library:
         self.store = store
         self._embedder = embedder
         self._strategy = strategy
-        self._hot: OrderedDict[ChannelKey, tuple[list[StoredWindow], ChannelHistory]] = OrderedDict()
+        self._hot: OrderedDict[ChannelKey, tuple[object, ChannelHistory]] = OrderedDict()
         self._lock = threading.Lock()
 
     def channel(self, key: ChannelKey) -> ChannelEntry | None:
@@ -118,11 +118,12 @@ class Library:
 
     def _history(self, key: ChannelKey) -> ChannelHistory:
         """The index of a channel as it is in the store now; it is read anew once that has changed."""
-        windows = self.store.windows(key)
+        # What a change has begun to take out is not found any more, before its window is whole again.
+        state = self.store.windows(key), self.store.changing(key)
         with self._lock:
             known = self._hot.get(key)
-            if known is None or known[0] != windows:
-                known = self._hot[key] = windows, self._load(key)
+            if known is None or known[0] != state:
+                known = self._hot[key] = state, self._load(key)
             self._hot.move_to_end(key)
             while len(self._hot) > _HOT:
                 self._hot.popitem(last=False)

@@ -12,7 +12,9 @@ TEXTS = [
 ]
 
 
-def found(query: str, *, dense: bool = False, before: int = 7, limit: int = 20) -> list[tuple[int, tuple[str, ...]]]:
+def found(
+    query: str, *, dense: bool = False, before: int = 7, limit: int = 20
+) -> list[tuple[int, tuple[str, ...]]]:
     embedder = HashingEmbedder() if dense else None
     history = history_of(windows_of(TEXTS), embedder=embedder).as_of(before)
     return [(hit.turn.seq, hit.words) for hit in search(history, query, embedder, limit=limit)]

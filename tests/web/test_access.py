@@ -136,7 +136,10 @@ def test_a_user_is_believed_from_the_proxy_alone(
         ("readers = 3", "readers: Input should be a valid dictionary"),
         ("[readers.ana]\nnamespaces = []", "readers.ana.namespaces: List should have at least 1 item"),
         ('[readers.ana]\nnamespaces = ["a"]', "readers.ana: give it a token, or name a [proxy]"),
-        ('[readers.ana]\nnamespaces = ["a"]\ntoken = "short"', "readers.ana.token: Value should have at least"),
+        (
+            '[readers.ana]\nnamespaces = ["a"]\ntoken = "short"',
+            "readers.ana.token: Value should have at least",
+        ),
         ('[readers.ana]\nnamespaces = ["a"]\nrole = "x"', "readers.ana.role: Extra inputs are not permitted"),
         ("[readers", "not TOML"),
         ('[proxy]\nheader="X"\naddresses=["home"]\n[readers.a]\nnamespaces=["a"]', "proxy.addresses: 'home'"),

@@ -83,7 +83,10 @@ def test_messages_are_read_by_place_and_by_id_with_their_neighbours(client: Test
     assert [one["seq"] for one in around] == [3, 4, 5]
     assert around[1]["text"] == MARKUP
     missing = client.get(f"{address}/message?id=h99")
-    assert (missing.status_code, missing.json()) == (404, {"detail": "there is no such message in this channel"})
+    assert (missing.status_code, missing.json()) == (
+        404,
+        {"detail": "there is no such message in this channel"},
+    )
 
 
 def test_search_finds_by_words_and_stays_in_its_channel(client: TestClient) -> None:
@@ -120,6 +123,21 @@ def test_openapi_describes_every_address_of_the_api_and_no_page(client: TestClie
         "/summaries/{seq}",
     ]
     assert all(operation["get"]["summary"] for operation in paths.values())
+
+
+def test_a_message_that_is_being_deleted_is_nowhere_any_more(tmp_path: Path) -> None:
+    with chat_of_two_namespaces(tmp_path) as chat:
+        app = create_app(library_over(chat.path), None)
+        with TestClient(app, base_url="http://localhost") as client:
+            base = f"/api/channels/{channel_path(HARBOR)}"
+            found = client.get(f"{base}/search?q=leaks+oil").json()
+            assert found[0]["message"]["id"] == "h0"
+            chat.delete(HARBOR, 0)
+            pages = ("search?q=leaks+oil", "summaries", "summaries/3", "messages", "message?id=h0&around=3")
+            texts = [client.get(f"{base}/{page}").text for page in pages]
+            texts.append(client.get(f"/c/{channel_path(HARBOR)}/at/0").text)
+    assert all("leaks" not in text for text in texts)
+    assert "A message that was deleted." in texts[-1]
 
 
 def _events(stream: Any, count: int) -> list[tuple[str | None, dict[str, Any]]]:

@@ -81,26 +81,27 @@ def test_a_sentence_leads_to_its_message_and_markup_stays_text(browser: Browser,
         assert page.title() == "harbor · Backscroll"
 
 
-def test_a_summary_arrives_live_on_top_and_is_replaced_in_its_place(
-    browser: Browser, tmp_path: Path
-) -> None:
-    with chat_of_two_namespaces(tmp_path) as chat, served(tmp_path) as address:
-        with opened(browser, f"{address}/c/acme/harbor") as page:
-            expect(page.locator(".card")).to_have_count(2)
-            window = chat.window(HARBOR, ("Ana", "The ship has sailed."), day=2)
-            expect(page.locator(".card").first).to_contain_text("The ship has sailed.")
-            expect(page.locator("#announce")).to_have_text("A new summary has arrived.")
-            chat.window(HARBOR, ("Ben", "Now we rest."), day=2)
-            expect(page.locator(".card").first).to_contain_text("Now we rest.")
-            chat.summarise(HARBOR, window, text="They left.", revision=1)
-            expect(page.locator(".card").nth(1)).to_contain_text("They left.")
-            expect(page.locator(".card")).to_have_count(4)
-            # All of it was seen, in the list too, which changes while it is open.
-            page.goto(address)
-            harbor = page.locator(".channel", has=page.get_by_text("harbor", exact=True))
-            expect(harbor).to_contain_text("nothing new")
-            chat.window(HARBOR, ("Cem", "Who is on watch?"), day=3)
-            expect(harbor).to_contain_text("1 new")
+def test_a_summary_arrives_live_on_top_and_is_replaced_in_its_place(browser: Browser, tmp_path: Path) -> None:
+    with (
+        chat_of_two_namespaces(tmp_path) as chat,
+        served(tmp_path) as address,
+        opened(browser, f"{address}/c/acme/harbor") as page,
+    ):
+        expect(page.locator(".card")).to_have_count(2)
+        window = chat.window(HARBOR, ("Ana", "The ship has sailed."), day=2)
+        expect(page.locator(".card").first).to_contain_text("The ship has sailed.")
+        expect(page.locator("#announce")).to_have_text("A new summary has arrived.")
+        chat.window(HARBOR, ("Ben", "Now we rest."), day=2)
+        expect(page.locator(".card").first).to_contain_text("Now we rest.")
+        chat.summarise(HARBOR, window, text="They left.", revision=1)
+        expect(page.locator(".card").nth(1)).to_contain_text("They left.")
+        expect(page.locator(".card")).to_have_count(4)
+        # All of it was seen, in the list too, which changes while it is open.
+        page.goto(address)
+        harbor = page.locator(".channel", has=page.get_by_text("harbor", exact=True))
+        expect(harbor).to_contain_text("nothing new")
+        chat.window(HARBOR, ("Cem", "Who is on watch?"), day=3)
+        expect(harbor).to_contain_text("1 new")
 
 
 def test_all_of_it_can_be_done_by_keyboard(browser: Browser, address: str) -> None:
