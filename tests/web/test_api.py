@@ -131,7 +131,7 @@ def test_a_message_that_is_being_deleted_is_nowhere_any_more(tmp_path: Path) -> 
         with TestClient(app, base_url="http://localhost") as client:
             base = f"/api/channels/{channel_path(HARBOR)}"
             found = client.get(f"{base}/search?q=leaks+oil").json()
-            assert found[0]["message"]["id"] == "h0"
+            assert "h0" in [hit["message"]["id"] for hit in found]
             chat.delete(HARBOR, 0)
             pages = ("search?q=leaks+oil", "summaries", "summaries/3", "messages", "message?id=h0&around=3")
             texts = [client.get(f"{base}/{page}").text for page in pages]
