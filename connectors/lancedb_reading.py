@@ -14,7 +14,8 @@ from pathlib import Path
 
 from connectors.lancedb_sharing import SharedTable, connect, is_remote, table_names
 from connectors.lancedb_store import Fingerprint, LanceStore
-from connectors.lancedb_tables import StoreError, first_line, literal, to_turn, where
+from connectors.lancedb_tables import StoreError, first_line, literal, where
+from connectors.lancedb_turns import StoredTurns
 from operators.history import StoredChannel
 from operators.messages import ChannelKey, Turn
 from operators.summaries import Summary
@@ -180,11 +181,10 @@ class StoreReader:
 
     def _turns(self, condition: str, key: ChannelKey) -> list[Turn]:
         with self._store.usable():
-            rows = self._table("turns").rows(condition)
+            found = StoredTurns(self._table("turns").read(condition))
             ends = self._table("windows").read(where(key), ["last_seq"])["last_seq"].to_pylist()
         until = max(ends, default=-1)
-        rows = [row for row in rows if row["seq"] <= until]
-        return [to_turn(row) for row in sorted(rows, key=lambda row: row["seq"])]
+        return [turn for turn in found if turn.seq <= until]
 
     def _read_channels(self) -> list[ChannelEntry]:
         columns = ["namespace", "channel", "last_seq", "start", "end"]

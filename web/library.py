@@ -5,15 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
-
-import numpy as np
 
 from connectors.lancedb_reading import ChannelEntry, StoredWindow, StoreReader
 from operators.citations import Passage, passages
 from operators.dense import Embedder
-from operators.history import ChannelHistory, RecordedWindow
+from operators.history import ChannelHistory
 from operators.messages import ChannelKey, Turn
 from operators.search import Hit, search
 from operators.summaries import Summary
@@ -132,16 +130,6 @@ class Library:
     def _load(self, key: ChannelKey) -> ChannelHistory:
         history = ChannelHistory(key, self.store.dimensions)
         stored = self.store.load(key)
-        for recorded in stored.windows:
-            unfinished = recorded.window.ref.index in stored.unfinished
-            history.append(self._blank(recorded) if unfinished else recorded)
+        # A window that an engine is changing stays without chunks: nothing is found in it until that is done.
+        history.extend(stored.windows, unfinished=stored.unfinished)
         return history
-
-    def _blank(self, recorded: RecordedWindow) -> RecordedWindow:
-        """A window that an engine is changing: nothing is found in it until that is done."""
-        if self.store.dimensions is None:
-            return recorded
-        turns = len(recorded.window.turns)
-        empty = (np.zeros((rows, self.store.dimensions), np.float32) for rows in (0, turns))
-        chunk_vectors, turn_vectors = empty
-        return replace(recorded, chunk_vectors=chunk_vectors, turn_vectors=turn_vectors)
