@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -98,6 +99,7 @@ class StoreReader:
         self.dimensions = dimensions
         self._lock = threading.Lock()
         self._channels: tuple[int, list[ChannelEntry]] = (-1, [])
+        self._activity: tuple[object, dict[ChannelKey, tuple[int, ...]]] = (None, {})
 
     @property
     def version(self) -> int:
@@ -113,6 +115,15 @@ class StoreReader:
                 self._channels = version, self._read_channels()
             every = self._channels[1]
         return [entry for entry in every if namespaces is None or entry.namespace in namespaces]
+
+    def activity(self, namespaces: frozenset[str] | None) -> dict[ChannelKey, tuple[int, ...]]:
+        """Numbers of each channel: other ones once a summary came, was erased or was made again."""
+        with self._store.usable(), self._lock:
+            versions = self._table("summaries").version, self._table("changes").version
+            if self._activity[0] != versions:
+                self._activity = versions, self._read_activity()
+            every = self._activity[1]
+        return {key: at for key, at in every.items() if namespaces is None or key.namespace in namespaces}
 
     def windows(self, key: ChannelKey) -> list[StoredWindow]:
         """The windows of a channel, in order; none for a channel that is not there."""
@@ -164,6 +175,16 @@ class StoreReader:
         places = ", ".join(str(int(seq)) for seq in seqs)
         return self._turns(f"{where(key)} AND seq IN ({places})", key) if places else []
 
+    def named(self, keys: Iterable[ChannelKey], ids: Sequence[str]) -> dict[ChannelKey, list[Turn]]:
+        """The committed turns of messages in some channels, by their ids."""
+        among, places = ", ".join(map(literal, ids)), dict[ChannelKey, list[int]]()
+        with self._store.usable():
+            columns = ["namespace", "channel", "seq"]
+            rows = self._table("turns").rows(f"id IN ({among})", columns) if ids else []
+        for row in rows:
+            places.setdefault(ChannelKey(row["namespace"], row["channel"]), []).append(row["seq"])
+        return {key: self.turns_at(key, places[key]) for key in keys if key in places}
+
     def find(self, key: ChannelKey, message_id: str) -> Turn | None:
         """The committed turn of a message, by its id."""
         found = self._turns(f"{where(key)} AND id = {literal(message_id)}", key)
@@ -204,6 +225,21 @@ class StoreReader:
             for row in grouped.to_pylist()
         ]
         return sorted(entries, key=lambda entry: (-entry.end.timestamp(), entry.key))
+
+    def _read_activity(self) -> dict[ChannelKey, tuple[int, ...]]:
+        # Of the bodies nothing is read. What is erased stands in `changes` until its window is whole again.
+        place = ["namespace", "channel"]
+        made = self._table("summaries").read("", [*place, "revision"])
+        sums = made.group_by(place).aggregate([("revision", "count"), ("revision", "sum")])
+        erased = Counter(ChannelKey(**row) for row in self._table("changes").rows("", place))
+        return {
+            (key := ChannelKey(row["namespace"], row["channel"])): (
+                row["revision_count"],
+                row["revision_sum"],
+                erased[key],
+            )
+            for row in sums.to_pylist()
+        }
 
     def _table(self, name: str) -> SharedTable:
         return self._store.tables[name]

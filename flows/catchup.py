@@ -23,6 +23,7 @@ from flows.settings import Settings
 from flows.time_zones import time_zone
 from operators.catchup import catch_up, in_span
 from operators.catchup_json import to_json
+from operators.dense import Embedder
 from operators.digest import ChannelDigest, ChannelRead, Suggested
 from operators.items import main_book
 from operators.memory import STRATEGIES, MemoryRequest, Retrieval
@@ -34,7 +35,7 @@ from operators.salience import read
 from operators.span import SpanError, Spans, spans
 from operators.windows import WindowCutter
 
-__all__ = ["digest_channels", "run_catchup"]
+__all__ = ["digest_channels", "make_recalling", "run_catchup", "shown_zone"]
 
 _LAST = 40  # messages of a channel that tell its language where none is new
 _CLOSED = "a store has closed windows alone: what came after them is in a --file"
@@ -62,7 +63,7 @@ def run_catchup(
     if settings.store is None and "embedding_model" not in settings.model_fields_set:
         settings = settings.model_copy(update={"embedding_model": "none"})
     console = Console(stderr=True, highlight=False)
-    zone, zone_name = _zone(settings)
+    zone, zone_name = shown_zone(settings)
     counters = Counter[str]()
     with in_one_line():
         named = [(path, check_file(path, format, _file_zone(settings))) for path in files]
@@ -72,7 +73,7 @@ def run_catchup(
         channels = read_channels(
             settings,
             named,
-            wanted=lambda key: channel is None or _is_named(key, channel),
+            wanted=lambda key: channel is None or key.is_called(channel),
             embedder=embedder,
             counters=counters,
         )
@@ -87,7 +88,7 @@ def run_catchup(
             )
             raise Mistake(f"{err}{beyond}") from err
         person = None if me is None else _person(me, channels, console)
-        recalling = _recalling(settings, embedder)
+        recalling = make_recalling(settings, embedder)
         digests = digest_channels(
             channels, found, settings, recalling=recalling, me=person, max_tokens=max_tokens, zone=zone
         )
@@ -160,7 +161,8 @@ def digest_channels(
     )
 
 
-def _zone(settings: Settings) -> tuple[tzinfo, str]:
+def shown_zone(settings: Settings) -> tuple[tzinfo, str]:
+    """The time zone in which days are meant and times are shown, and its name."""
     return (UTC, "UTC") if settings.tz is None else (time_zone(settings.tz), settings.tz)
 
 
@@ -168,7 +170,8 @@ def _file_zone(settings: Settings) -> tzinfo | None:
     return None if settings.tz is None else time_zone(settings.tz)
 
 
-def _recalling(settings: Settings, embedder: object) -> Recalling:
+def make_recalling(settings: Settings, embedder: Embedder | None) -> Recalling:
+    """How evidence is found for messages that have no summary yet."""
     strategy = settings.strategy
     if embedder is None and strategy in ("dense", "hybrid", "remember"):
         strategy = "backscroll"  # the others ask for vectors, which a file has none of
@@ -176,17 +179,11 @@ def _recalling(settings: Settings, embedder: object) -> Recalling:
         turns=(),
         gaps=(),
         history=None,  # type: ignore[arg-type]
-        embedder=embedder,  # type: ignore[arg-type]
+        embedder=embedder,
         budget=settings.budget,
         retrieval=Retrieval(settings.top_k, settings.rrf_constant, settings.chunk_tokens),
     )
     return Recalling(RulesDetector(), STRATEGIES[strategy], request)
-
-
-def _is_named(key: ChannelKey, name: str) -> bool:
-    """Whether a channel is the one on the command line: with its namespace, or without."""
-    plain = name.removeprefix("#")
-    return plain in (str(key), key.channel) or ("/" in plain and ChannelKey.parse(plain) == key)
 
 
 def _check(

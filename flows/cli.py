@@ -331,6 +331,9 @@ def tail(
 @setting("--access", "web_access", type=FILE, help="Who may read what, TOML; needed beyond this machine.")
 @setting("--embedding-model", "embedding_model", help="As the store was made; none: search by words alone.")
 @setting("--embedding-url", "embedding_url", help="OpenAI-compatible server of the embedding model.")
+@setting("--llm", "llm", help="Server URL or cassette:FILE that writes catch-ups.  [default: rules]")
+@setting("--summary-model", "summary_model", help="Model that writes.  [default: the server's only one]")
+@setting("--tz", "tz", help="Time zone of catch-ups, as Europe/Berlin.  [default: UTC]")
 @config_option
 def serve(config: Path | None, **flags: Any) -> None:
     """Show the summaries of --store as a web page, live, and as a JSON API."""

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from connectors.lancedb_reading import StoreReader, recorded_fingerprint
+from connectors.openai_llm import LLMSetupError
+from flows.catchup import digest_channels, make_recalling, shown_zone
 from flows.embedding import make_embedder, make_fingerprint
+from flows.language_model import open_model
 from flows.mistakes import Mistake, in_one_line
 from flows.settings import Settings
-from operators.dense import OneAtATime
+from operators.dense import Embedder, OneAtATime
+from operators.digest import ChannelDigest, ChannelRead
+from operators.people import Person
+from operators.span import Spans
 
 if TYPE_CHECKING:
+    from web.catchup import CatchUp
     from web.library import Library
 
-__all__ = ["run_serve"]
+__all__ = ["make_catch_up", "run_serve"]
+
+_LOG = logging.getLogger("backscroll")
 
 
 def run_serve(settings: Settings) -> int:
@@ -46,7 +60,9 @@ def run_serve(settings: Settings) -> int:
     except AccessError as err:
         raise Mistake(str(err)) from err
     with in_one_line(), closing(_listen(settings.web_host, settings.web_port)) as listening:
-        app = create_app(_open(settings), access)
+        _check_model(settings)
+        library, embedder = _open(settings)
+        app = create_app(library, access, make_catch_up(settings, library, embedder))
         config = uvicorn.Config(
             app,
             log_level="warning",
@@ -67,7 +83,49 @@ def run_serve(settings: Settings) -> int:
     return 0
 
 
-def _open(settings: Settings) -> Library:
+def make_catch_up(settings: Settings, library: Library, embedder: Embedder | None) -> CatchUp:
+    """What catches readers up, as `backscroll catchup` does, over a library that several read at once."""
+    from web.catchup import CatchUp
+
+    zone, zone_name = shown_zone(settings)
+    recalling = make_recalling(settings, embedder)
+    recalling = replace(recalling, strategy=library.alone(recalling.strategy))
+
+    def digest(
+        channels: Sequence[ChannelRead], found: Spans, *, me: Person | None, max_tokens: int
+    ) -> list[ChannelDigest]:
+        made = partial(
+            digest_channels, channels, found, recalling=recalling, me=me, max_tokens=max_tokens, zone=zone
+        )
+        try:
+            return made(settings)
+        except LLMSetupError as err:  # the server was there at the start
+            _LOG.warning("%s: rules stand in for it", err)
+            return [replace(one, degraded="catchup: connection") for one in made(_without_model(settings))]
+
+    return CatchUp(library, digest, zone, zone_name)
+
+
+def _without_model(settings: Settings) -> Settings:
+    return settings.model_copy(update={"llm": None})
+
+
+def _check_model(settings: Settings) -> None:
+    """Say at the start, not to the first reader, that a model cannot be used."""
+    if settings.llm is None:
+        return
+    if settings.llm.startswith("vllm:"):
+        raise Mistake("serve asks a server, it loads no model itself: name its URL by --llm")
+    chosen = open_model(settings, ("--summary-model",) * 2)
+    if chosen.aclose is not None:
+        asyncio.run(_close(chosen.aclose))
+
+
+async def _close(aclose: Callable[[], Awaitable[None]]) -> None:
+    await aclose()
+
+
+def _open(settings: Settings) -> tuple[Library, Embedder | None]:
     from web.library import Library
 
     assert settings.store is not None
@@ -83,7 +141,8 @@ def _open(settings: Settings) -> Library:
         embedder=ours.embedder if embedder else found.embedder,
     )
     store = StoreReader(settings.store, wanted, embedder.dimensions if embedder else None)
-    return Library(store, OneAtATime(embedder) if embedder else None, settings.strategy)
+    shared = OneAtATime(embedder) if embedder else None
+    return Library(store, shared, settings.strategy), shared
 
 
 def _is_local(host: str) -> bool:

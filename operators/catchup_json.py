@@ -6,17 +6,108 @@ Times are ISO 8601 in UTC. Texts are as they were written: who shows them has to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, NotRequired
 
 import orjson
+from typing_extensions import TypedDict
 
-from operators.digest import SECTIONS, ChannelDigest, Item
+from operators.digest import Advice, ChannelDigest, Item
+from operators.items import Kind
 from operators.messages import ChannelKey, Turn, format_time
 from operators.span import Spans
 
-__all__ = ["VERSION", "digest_fields", "to_json"]
+__all__ = ["VERSION", "CatchUpFields", "to_json"]
 
 VERSION = 1
+
+
+class MessageFields(TypedDict):
+    """A message at its place `seq` in the channel."""
+
+    id: str
+    seq: int
+    author: str
+    ts: str
+    permalink: NotRequired[str]
+
+
+class QuotedFields(MessageFields):
+    """A message with words of it."""
+
+    text: str
+
+
+class DueFields(TypedDict):
+    """Until when: the words of the message, and the day (ISO 8601) that they mean."""
+
+    text: str
+    date: str
+
+
+class ItemFields(TypedDict):
+    """A line: verbatim words, or, where `written`, a model's, and the messages it rests on."""
+
+    kind: Kind
+    for_me: Literal["question", "action", "mention", "reply"] | None
+    text: str
+    written: bool
+    messages: list[MessageFields]
+    explained: list[QuotedFields]
+    owner: str | None
+    due: DueFields | None
+
+
+class LeftOutFields(TypedDict):
+    """Messages and lines that are not shown."""
+
+    bots: int
+    deleted: int
+    unmentioned: int
+    items: int
+    dropped: int
+
+
+class WindowsFields(TypedDict):
+    """Windows whose summaries were used again, and the others."""
+
+    reused: int
+    provisional: int
+
+
+class ChannelFields(TypedDict):
+    """What happened in a channel."""
+
+    namespace: str
+    channel: str
+    advice: Advice
+    language: str
+    messages: int
+    people: list[str]
+    first: MessageFields
+    last: MessageFields
+    quoted: QuotedFields | None
+    for_me: list[ItemFields]
+    decisions: list[ItemFields]
+    actions: list[ItemFields]
+    questions: list[ItemFields]
+    highlights: list[ItemFields]
+    left_out: LeftOutFields
+    windows: WindowsFields
+    degraded: str | None
+
+
+class CatchUpFields(TypedDict):
+    """What happened in channels, the busiest first; `quiet` ones have nothing new, `unread` ones may."""
+
+    version: int
+    since: str
+    until: str | None
+    time_zone: str
+    me: str | None
+    messages: int
+    channels: list[ChannelFields]
+    quiet: list[str]
+    unread: list[str]
 
 
 def to_json(
@@ -26,6 +117,7 @@ def to_json(
     time_zone: str,
     me: str | None,
     quiet: Sequence[ChannelKey] = (),
+    unread: Sequence[ChannelKey] = (),
 ) -> bytes:
     """The digests as one JSON object, indented.
 
@@ -35,23 +127,28 @@ def to_json(
         time_zone: the name of the reader's.
         me: the reader's name.
         quiet: channels with nothing new.
+        unread: channels that may have something new and were not read.
     """
-    fields = {
+    fields: CatchUpFields = {
         "version": VERSION,
         "since": format_time(spans.since.moment),
         "until": None if spans.until is None else format_time(spans.until.moment),
         "time_zone": time_zone,
         "me": me,
         "messages": sum(digest.messages for digest in digests),
-        "channels": [digest_fields(digest) for digest in digests],
+        "channels": [_channel(digest) for digest in digests],
         "quiet": [str(key) for key in quiet],
+        "unread": [str(key) for key in unread],
     }
     return orjson.dumps(fields, option=orjson.OPT_INDENT_2)
 
 
-def digest_fields(digest: ChannelDigest) -> dict[str, Any]:
-    """A channel's digest as JSON fields."""
+def _channel(digest: ChannelDigest) -> ChannelFields:
     left_out = digest.left_out
+
+    def items(section: str) -> list[ItemFields]:
+        return [_item(item) for item in digest.sections.get(section, ())]
+
     return {
         "namespace": digest.key.namespace,
         "channel": digest.key.channel,
@@ -61,17 +158,25 @@ def digest_fields(digest: ChannelDigest) -> dict[str, Any]:
         "people": list(digest.people),
         "first": _message(digest.first),
         "last": _message(digest.last),
-        "quoted": None if digest.quoted is None else {**_message(digest.quoted), "text": digest.quoted.text},
-        **{name: [_item(item) for item in digest.sections.get(name, ())] for name in SECTIONS},
+        "quoted": None if digest.quoted is None else _quoted(digest.quoted, digest.quoted.text),
+        "for_me": items("for_me"),
+        "decisions": items("decisions"),
+        "actions": items("actions"),
+        "questions": items("questions"),
+        "highlights": items("highlights"),
         "left_out": {
-            name: getattr(left_out, name) for name in ("bots", "deleted", "unmentioned", "items", "dropped")
+            "bots": left_out.bots,
+            "deleted": left_out.deleted,
+            "unmentioned": left_out.unmentioned,
+            "items": left_out.items,
+            "dropped": left_out.dropped,
         },
         "windows": {"reused": digest.reused, "provisional": digest.provisional},
         "degraded": digest.degraded,
     }
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: Item) -> ItemFields:
     due = item.due
     return {
         "kind": item.kind,
@@ -79,14 +184,23 @@ def _item(item: Item) -> dict[str, Any]:
         "text": item.text,
         "written": item.written,
         "messages": [_message(turn) for turn in item.messages],
-        "explained": [{**_message(one.turn), "text": one.text} for one in item.explained],
+        "explained": [_quoted(one.turn, one.text) for one in item.explained],
         "owner": item.owner,
         "due": None if due is None else {"text": due.text, "date": due.date.isoformat()},
     }
 
 
-def _message(turn: Turn) -> dict[str, Any]:
-    fields: dict[str, Any] = {"id": turn.id, "author": turn.author.name, "ts": format_time(turn.ts)}
+def _quoted(turn: Turn, text: str) -> QuotedFields:
+    return {**_message(turn), "text": text}
+
+
+def _message(turn: Turn) -> MessageFields:
+    fields: MessageFields = {
+        "id": turn.id,
+        "seq": turn.seq,
+        "author": turn.author.name,
+        "ts": format_time(turn.ts),
+    }
     if turn.permalink is not None:
         fields["permalink"] = turn.permalink
     return fields

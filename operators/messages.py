@@ -61,6 +61,11 @@ class ChannelKey(NamedTuple):
             namespace, channel = DEFAULT_NAMESPACE, text
         return cls(unquote(namespace), unquote(channel))
 
+    def is_called(self, name: str) -> bool:
+        """Whether a name that somebody typed means the channel: with its namespace or without, `#` or not."""
+        plain = name.removeprefix("#")
+        return plain in (str(self), self.channel) or ("/" in plain and ChannelKey.parse(plain) == self)
+
 
 @dataclass(frozen=True, slots=True)
 class Author:

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import uvicorn
 from building import HashingEmbedder, recorded, turn
+from fastapi import FastAPI
 
 from connectors.lancedb_reading import StoreReader
 from connectors.lancedb_store import Fingerprint, LanceStore
+from flows.serve import make_catch_up
+from flows.settings import Settings
 from operators.chunks import Chunker
 from operators.extractive import ExtractiveSummarizer
 from operators.gaps import Gap
@@ -191,16 +194,19 @@ def chat_of_two_namespaces(path: Path) -> Iterator[Chat]:
         store.close()
 
 
-def library_over(path: Path) -> Library:
-    """What `serve` makes of a store."""
+def app_over(path: Path, access: Access | None = None, *, poll_seconds: float = 1.0) -> FastAPI:
+    """What `serve` makes of a store, by rules alone."""
     embedder = HashingEmbedder()
-    return Library(StoreReader(path, FINGERPRINT, embedder.dimensions), embedder, "backscroll")
+    library = Library(StoreReader(path, FINGERPRINT, embedder.dimensions), embedder, "backscroll")
+    return create_app(
+        library, access, make_catch_up(Settings(), library, embedder), poll_seconds=poll_seconds
+    )
 
 
 @contextmanager
 def served(path: Path, access: Access | None = None, *, poll_seconds: float = 0.05) -> Iterator[str]:
     """The address of a server over a store."""
-    app = create_app(library_over(path), access, poll_seconds=poll_seconds)
+    app = app_over(path, access, poll_seconds=poll_seconds)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
     app.state.watch.stopping = lambda: server.should_exit
     thread = threading.Thread(target=server.run, daemon=True)

@@ -9,14 +9,15 @@ from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Header, HTTPException, Query, Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from connectors.lancedb_reading import ChannelEntry
+from operators.catchup_json import CatchUpFields
 from operators.messages import Turn
 from operators.search import Hit
 from web.library import Card
 from web.live import ChannelMarks, event_stream
-from web.routing import Channel, ReaderOf, library_of, watch_of
+from web.routing import Channel, ReaderOf, catch_up_of, channels_called, library_of, watch_of
 
 __all__ = ["Message", "SearchHit", "router"]
 
@@ -25,6 +26,15 @@ router = APIRouter(prefix="/api", tags=["api"])
 Count = Annotated[int, Query(ge=1, le=200)]
 Place = Annotated[int, Query(ge=0, lt=1 << 62)]
 Words = Annotated[str, Query(min_length=1, max_length=1000)]
+
+
+Name = Annotated[str | None, Query(min_length=1, max_length=512)]
+
+
+class JSONBytes(Response):
+    """JSON that is written already."""
+
+    media_type = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,28 @@ class SearchHit:
 def channels(request: Request, reader: ReaderOf) -> list[ChannelEntry]:
     """The channels that the reader may read, the latest first."""
     return library_of(request).store.channels(reader.namespaces)
+
+
+@router.get("/catchup", response_class=JSONBytes, responses={200: {"model": CatchUpFields}})
+def catchup(
+    request: Request,
+    reader: ReaderOf,
+    *,
+    since: Words,
+    channel: Name = None,
+    until: Name = None,
+    me: Name = None,
+    max_tokens: Annotated[int, Query(ge=32, le=4000)] = 400,
+) -> Response:
+    """What happened in a channel, or in all, since a time or a message; what is for `me` first.
+
+    As `backscroll catchup --as json`: `since` and `until` take `2d`, `yesterday`, an ISO 8601 time or the
+    id of a message, `until` also `latest`.
+    """
+    catch_up = catch_up_of(request)
+    entries = channels_called(request, reader, channel)
+    found = catch_up.missed(entries, since=since, until=until, me=me, max_tokens=max_tokens)
+    return JSONBytes(found.to_json(catch_up.zone_name))
 
 
 @router.get("/channels/{namespace}/{channel}")

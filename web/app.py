@@ -17,8 +17,10 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from operators.history import HistoryError
+from operators.span import SpanError
 from web import api, pages
 from web.access import COOKIE, Access, UnknownReaderError
+from web.catchup import BusyError, CatchUp
 from web.library import Library
 from web.live import Watch
 
@@ -48,12 +50,15 @@ _LOCAL = ["127.0.0.1", "localhost", "[::1]"]
 _THIRTY_DAYS = 30 * 24 * 3600
 
 
-def create_app(library: Library, access: Access | None, *, poll_seconds: float = 1.0) -> FastAPI:
+def create_app(
+    library: Library, access: Access | None, catch_up: CatchUp, *, poll_seconds: float = 1.0
+) -> FastAPI:
     """The page and the API over a library.
 
     Args:
         library: what is shown.
         access: who may read what; None to show everything to whoever is on this machine.
+        catch_up: tells what somebody has missed.
         poll_seconds: between looks at the store for what is new.
     """
 
@@ -70,7 +75,7 @@ def create_app(library: Library, access: Access | None, *, poll_seconds: float =
         docs_url=None,  # its page takes scripts from another host
         redoc_url=None,
     )
-    app.state.library, app.state.access = library, access
+    app.state.library, app.state.access, app.state.catch_up = library, access, catch_up
     app.state.watch = Watch(library.store, poll_seconds)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(api.router)
@@ -160,6 +165,14 @@ def _explain_errors(app: FastAPI) -> None:
     def invalid(request: Request, err: RequestValidationError) -> Response:
         first = err.errors()[0]
         return _error(request, 400, f"{first['loc'][-1]}: {first['msg']}")
+
+    @app.exception_handler(SpanError)
+    def no_span(request: Request, err: SpanError) -> Response:
+        return _error(request, 400, str(err))
+
+    @app.exception_handler(BusyError)
+    def busy(request: Request, err: BusyError) -> Response:
+        return _error(request, 503, str(err))
 
     @app.exception_handler(HistoryError)
     def unreadable(request: Request, _: HistoryError) -> Response:

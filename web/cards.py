@@ -13,19 +13,27 @@ from web.library import Card
 __all__ = ["Line", "Segment", "Text", "lines", "marked", "unplaced_gaps"]
 
 _HEAD = re.compile(r"((?:\d\d-\d\d )?\d\d:\d\d) (.+):\s*", re.DOTALL)
+_NOTE = re.compile(r"\[(.+?), ((?:\d{4}-\d\d-\d\d )?\d\d:\d\d): (.*)\]", re.DOTALL)
+_DATED = re.compile(r"(?:\d{4}-)?(\d\d)-(\d\d) (\d\d:\d\d)")
 _LINES = re.compile(r"[^\n]+")
 _LINK = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Characters of a summary that lead to the turns `seqs`, or, with `gap`, to what resolves it."""
+    """Characters of a summary that lead to the turns `seqs`, or, with `gap`, to what resolves it.
+
+    Of an earlier message in brackets these are its words; who wrote them, and when, stand beside them.
+    """
 
     text: str
     seqs: tuple[int, ...] = ()
     earlier: bool = False
     gap: int | None = None
     doubted: bool = False
+    by: str | None = None
+    time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,11 @@ class Line:
     time: str | None
     author: str | None
     segments: tuple[Segment, ...]
+
+    @property
+    def words(self) -> str:
+        """What the line says of its window, without earlier messages."""
+        return " ".join("".join(part.text for part in self.segments if not part.earlier).split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +70,7 @@ def lines(card: Card) -> list[Line]:
         start = inside[0].start if inside else line.start()
         head = _HEAD.fullmatch(card.summary.summary[line.start() : start])
         segments = tuple(_segments(card.summary, inside, line.start() if head is None else start, line.end()))
-        drawn.append(Line(head and head[1], head and head[2], segments))
+        drawn.append(Line(head and _read_time(head[1]), head and head[2], segments))
     return drawn
 
 
@@ -67,6 +80,11 @@ def _segments(summary: Summary, inside: Sequence[Passage], at: int, end: int) ->
         if at < passage.start:
             yield Segment(text[at : passage.start])
         at = passage.start
+        note = _NOTE.fullmatch(text, passage.start, passage.end) if passage.earlier else None
+        if note is not None:
+            yield Segment(note[3], passage.seqs, earlier=True, by=note[1], time=_read_time(note[2]))
+            at = passage.end
+            continue
         for start, stop, gap in _marks(summary, passage):
             if at < start:
                 yield Segment(text[at:start], passage.seqs, passage.earlier)
@@ -77,6 +95,13 @@ def _segments(summary: Summary, inside: Sequence[Passage], at: int, end: int) ->
         at = passage.end
     if at < end:
         yield Segment(text[at:end])
+
+
+def _read_time(text: str) -> str:
+    """A time as people read it: `03-09 14:20` and `2026-03-09 14:20` are `9 Mar 14:20`."""
+    if (dated := _DATED.fullmatch(text)) is None:
+        return text
+    return f"{int(dated[2])} {_MONTHS[int(dated[1]) - 1]} {dated[3]}"
 
 
 def _marks(summary: Summary, passage: Passage) -> list[tuple[int, int, int | None]]:

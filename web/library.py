@@ -11,10 +11,13 @@ from datetime import date
 from connectors.lancedb_reading import ChannelEntry, StoredWindow, StoreReader
 from operators.citations import Passage, passages
 from operators.dense import Embedder
+from operators.digest import ChannelRead
 from operators.history import ChannelHistory
+from operators.memory import MemoryRequest, MemoryStrategy, MemoryTurn
 from operators.messages import ChannelKey, Turn
 from operators.search import Hit, search
 from operators.summaries import Summary
+from operators.windows import WindowRef
 
 __all__ = ["Card", "Library"]
 
@@ -52,6 +55,7 @@ class Library:
         self._strategy = strategy
         self._hot: OrderedDict[ChannelKey, tuple[object, ChannelHistory]] = OrderedDict()
         self._lock = threading.Lock()
+        self._using = threading.Lock()  # an index is for one thread
 
     def channel(self, key: ChannelKey) -> ChannelEntry | None:
         """A channel; None where it is not there."""
@@ -95,10 +99,36 @@ class Library:
         """A turn with as many before it and after it."""
         return self.store.turns(key, seq - around, seq + around)
 
+    def read(self, key: ChannelKey) -> ChannelRead:
+        """A channel with all its windows, to tell what happened in it; finished summaries are looked up."""
+        windows = {window.first_seq: window for window in self.store.windows(key)}
+
+        def record(ref: WindowRef) -> Summary | None:
+            window = windows.get(ref.first_seq)
+            found = {} if window is None else self.store.summaries(key, [window], self._strategy)
+            return found.get(ref.first_seq)
+
+        return ChannelRead(key, self._history(key), record=record)
+
+    def latest(self, entry: ChannelEntry) -> list[Turn]:
+        """The turns of the window that holds the newest message of a channel."""
+        window = max(self.store.windows(entry.key), key=lambda window: window.end)
+        return self.store.turns(entry.key, window.first_seq, window.last_seq)
+
+    def alone(self, strategy: MemoryStrategy) -> MemoryStrategy:
+        """A strategy that has the indexes to itself while it looks into them."""
+
+        def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+            with self._using:
+                return strategy(request)
+
+        return remember
+
     def search(self, key: ChannelKey, query: str, limit: int) -> list[Hit]:
         """What a query finds in a channel, over all its windows."""
         history = self._history(key)
-        return search(history.as_of(history.recorded_until), query, self._embedder, limit=limit)
+        with self._using:
+            return search(history.as_of(history.recorded_until), query, self._embedder, limit=limit)
 
     def _made(self, key: ChannelKey, windows: Sequence[StoredWindow]) -> list[Card]:
         if not windows:

@@ -17,15 +17,25 @@ from fastapi.templating import Jinja2Templates
 from starlette.responses import StreamingResponse
 
 from connectors.lancedb_reading import ChannelEntry
+from operators.cues import LEXICONS
+from operators.digest import SECTIONS, ChannelDigest
 from operators.messages import ChannelKey, Turn
 from operators.search import Hit
 from operators.summaries import GapEntry, MemoryEntry, Summary
 from web.api import Place
 from web.cards import Text, lines, marked, place, unplaced_gaps
-from web.library import Card
+from web.library import Card, Library
 from web.live import ChannelMarks, event_stream, sent_event
-from web.routing import Channel, ReaderOf, channel_path, library_of, watch_of
-from web.seen import mark_seen, seen_windows
+from web.routing import (
+    Channel,
+    ReaderOf,
+    catch_up_of,
+    channel_path,
+    channels_called,
+    library_of,
+    watch_of,
+)
+from web.seen import keep_name, kept_name, mark_seen, seen_windows
 
 __all__ = ["router", "templates"]
 
@@ -38,6 +48,10 @@ _AROUND_EVIDENCE = 2
 _SEARCHED = 12  # channels at once, the latest ones
 _FOUND = 20
 
+_SINCE = "yesterday"
+_TOKENS, _TOKENS_OF_ALL = 600, 1500
+
+Name = Annotated[str, Query(max_length=512)]
 Searched = Annotated[str, Query(max_length=1000)]
 
 
@@ -46,18 +60,35 @@ def _hue(name: str) -> int:
     return sum(map(ord, name)) % 8
 
 
+def _telling(words: Sequence[str]) -> Sequence[str]:
+    """The words of a query worth marking: those that say something, or all where none does."""
+    return [word for word in words if not any(word in one.function for one in LEXICONS)] or words
+
+
+def _left_out(digest: ChannelDigest) -> list[str]:
+    """What a digest does not show, in the words of its language."""
+    say, left_out = digest.book.headings, digest.left_out
+    names = ("unmentioned", "bots", "deleted", "items", "dropped")
+    counted = [say[name].format(n=number) for name in names if (number := getattr(left_out, name))]
+    return [*counted, *([] if digest.degraded is None else [say["degraded"]])]
+
+
 templates.env.trim_blocks = templates.env.lstrip_blocks = True
-templates.env.globals.update(lines=lines, marked=marked, unplaced_gaps=unplaced_gaps)
-templates.env.filters.update(path=channel_path, hue=_hue)
+templates.env.globals.update(lines=lines, marked=marked, sections=SECTIONS, unplaced_gaps=unplaced_gaps)
+templates.env.filters.update(path=channel_path, hue=_hue, left_out=_left_out, telling=_telling)
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A channel in the list: its latest summary, and how many are new; None where none was seen."""
+    """A channel in the list: how many windows are new (None where none was seen), and its latest one.
+
+    `since` is the id of the last message that was seen, where there are newer ones.
+    """
 
     entry: ChannelEntry
     new: int | None
     latest: Card | None
+    since: str | None = None
 
 
 @router.get("/")
@@ -70,15 +101,51 @@ def channels(request: Request, reader: ReaderOf) -> Response:
 @router.get("/events", response_class=StreamingResponse)
 def changes(request: Request, reader: ReaderOf) -> StreamingResponse:
     """Tells the list of channels that a channel of the reader has changed."""
-    store, last = library_of(request).store, list[list[ChannelEntry]]()
+    store, last = library_of(request).store, list[object]()
 
     def news() -> list[str]:
-        now = store.channels(reader.namespaces)
+        now = store.channels(reader.namespaces), store.activity(reader.namespaces)
         changed = bool(last) and last[-1] != now
         last[:] = [now]
         return [sent_event("change", "channels")] if changed else []
 
     return event_stream(watch_of(request), news)
+
+
+@router.get("/catchup")
+def catchup(
+    request: Request,
+    reader: ReaderOf,
+    *,
+    channel: Name = "",
+    since: Name = "",
+    until: Name = "",
+    me: Annotated[str | None, Query(max_length=512)] = None,
+) -> Response:
+    """What the reader has missed, in a channel or in all: what is for them first."""
+    entries, catch_up = channels_called(request, reader, channel), catch_up_of(request)
+    name = kept_name(request) if me is None else me.strip()
+    since = since.strip() or _SINCE
+    tokens = _TOKENS if channel else _TOKENS_OF_ALL
+    found = catch_up.missed(
+        entries, since=since, until=until.strip() or None, me=name or None, max_tokens=tokens
+    )
+    response = _page(
+        request,
+        "catchup.html",
+        reader=reader,
+        found=found,
+        entries=library_of(request).store.channels(reader.namespaces),
+        key=entries[0].key if channel else None,
+        zone=catch_up.zone,
+        zone_name=catch_up.zone_name,
+        since=since,
+        until=until.strip(),
+        me=name,
+    )
+    if me is not None:
+        keep_name(response, name)
+    return response
 
 
 @router.get("/search")
@@ -106,6 +173,7 @@ def timeline(
     more, cards = len(cards) > _PAGE, cards[:_PAGE]
     marks = library.store.marks(entry.key)
     newest = before is None and day is None
+    seen = seen_windows(request, entry.key) if newest else None
     response = _page(
         request,
         "timeline.html",
@@ -116,7 +184,8 @@ def timeline(
         more=more,
         newest=newest,
         on=day,
-        seen=seen_windows(request, entry.key) if newest else None,
+        seen=seen,
+        unread=_last_seen(library, entry, seen),
         others=_listed(request, library.store.channels(reader.namespaces)[:50], latest=False),
         # Where the live cards go on: all that is on the page, or older, is no news.
         since=max([-1, *(card.window.first_seq for card in cards if card.summary)]),
@@ -285,8 +354,17 @@ def _listed(request: Request, entries: Sequence[ChannelEntry], *, latest: bool) 
         seen = seen_windows(request, entry.key)
         new = None if seen is None else max(0, entry.windows - seen)
         cards = library.cards(entry.key, limit=1) if latest else []
-        listed.append(_Listed(entry, new, cards[0] if cards else None))
+        since = _last_seen(library, entry, seen) if latest else None
+        listed.append(_Listed(entry, new, cards[0] if cards else None, since))
     return listed
+
+
+def _last_seen(library: Library, entry: ChannelEntry, seen: int | None) -> str | None:
+    """The id of the last message that was seen at the last visit, where there are newer ones."""
+    if not seen or seen >= entry.windows:
+        return None
+    window = library.store.windows(entry.key)[seen - 1]
+    return next((turn.id for turn in library.store.turns_at(entry.key, [window.last_seq])), None)
 
 
 def _day(text: str) -> date | None:

@@ -11,10 +11,20 @@ from fastapi import Depends, HTTPException, Request
 from connectors.lancedb_reading import ChannelEntry
 from operators.messages import ChannelKey
 from web.access import Reader, reader_of
+from web.catchup import CatchUp
 from web.library import Library
 from web.live import Watch
 
-__all__ = ["Channel", "ReaderOf", "channel_path", "library_of", "open_channel", "watch_of"]
+__all__ = [
+    "Channel",
+    "ReaderOf",
+    "catch_up_of",
+    "channel_path",
+    "channels_called",
+    "library_of",
+    "open_channel",
+    "watch_of",
+]
 
 _DOTS = re.compile(r"\.+")
 
@@ -33,6 +43,11 @@ def library_of(request: Request) -> Library:
     return cast(Library, request.app.state.library)
 
 
+def catch_up_of(request: Request) -> CatchUp:
+    """What catches readers up."""
+    return cast(CatchUp, request.app.state.catch_up)
+
+
 def watch_of(request: Request) -> Watch:
     """The watch of the application."""
     return cast(Watch, request.app.state.watch)
@@ -48,6 +63,25 @@ def open_channel(namespace: str, channel: str, reader: ReaderOf, request: Reques
     found = library_of(request).channel(key) if reader.may_read(key.namespace) else None
     if found is None:
         raise HTTPException(404, "there is no such channel")
+    return found
+
+
+def channels_called(request: Request, reader: Reader, name: str | None) -> list[ChannelEntry]:
+    """The reader's channel of a name, with its namespace or without; all of the reader's without a name.
+
+    Raises:
+        HTTPException: 404 where the reader has none of that name, 400 where there are several.
+    """
+    entries = library_of(request).store.channels(reader.namespaces)
+    if not name:
+        return entries
+    exact = [entry for entry in entries if str(entry.key) == name]
+    found = exact or [entry for entry in entries if entry.key.is_called(name)]
+    if not found:
+        raise HTTPException(404, "there is no such channel")
+    if len(found) > 1:
+        names = ", ".join(str(entry.key) for entry in found)
+        raise HTTPException(400, f"channel {name!r} is in several namespaces: name one of {names}")
     return found
 
 

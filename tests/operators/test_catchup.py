@@ -151,6 +151,7 @@ def test_the_json_form_names_every_section_and_links_every_message() -> None:
         "messages": [
             {
                 "id": "m1",
+                "seq": 1,
                 "author": "Ben",
                 "ts": "2026-03-02T09:05:00Z",
                 "permalink": "https://chat.example.com/ops/m1",

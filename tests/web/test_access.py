@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from reading import HARBOR, MARKUP, SECRET, Chat, chat_of_two_namespaces, library_over
+from reading import HARBOR, MARKUP, SECRET, Chat, app_over, chat_of_two_namespaces
 
 from web.access import AccessError, read_access
-from web.app import create_app
 from web.routing import channel_path
 
 TOKEN, EVERY = "ana-reads-of-acme-only-1", "the-auditor-reads-it-all"
@@ -47,7 +46,7 @@ def access_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client(chat: Chat, access_file: Path) -> Iterator[TestClient]:
-    app = create_app(library_over(chat.path), read_access(access_file))
+    app = app_over(chat.path, read_access(access_file))
     with TestClient(app, base_url="https://chat.example.com", follow_redirects=False) as client:
         yield client
 
@@ -119,7 +118,7 @@ def test_entering_leads_to_no_other_site(client: TestClient, address: str) -> No
 def test_a_user_is_believed_from_the_proxy_alone(
     chat: Chat, access_file: Path, peer: str, namespaces: list[str] | None
 ) -> None:
-    app = create_app(library_over(chat.path), read_access(access_file))
+    app = app_over(chat.path, read_access(access_file))
     with TestClient(app, client=(peer, 5000)) as client:
         answer = client.get("/api/channels", headers={"X-Auth-Request-User": "gus@example.com"})
         unknown = client.get("/api/channels", headers={"X-Auth-Request-User": "mallory"})
@@ -166,7 +165,7 @@ def test_two_readers_with_one_token_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_page_without_access_answers_to_this_machines_names_alone(chat: Chat) -> None:
-    with TestClient(create_app(library_over(chat.path), None), base_url="http://rebound.example") as client:
+    with TestClient(app_over(chat.path), base_url="http://rebound.example") as client:
         assert client.get("/api/channels").status_code == 400
         assert client.get("/api/channels", headers={"Host": "127.0.0.1:8484"}).status_code == 200
 
@@ -190,7 +189,7 @@ def test_markup_of_a_message_is_text_on_every_page_and_the_policy_is_strict(clie
 
 
 def test_the_list_tells_what_is_new_since_the_last_visit(chat: Chat) -> None:
-    with TestClient(create_app(library_over(chat.path), None), base_url="http://localhost") as client:
+    with TestClient(app_over(chat.path), base_url="http://localhost") as client:
         assert client.get("/").text.count("unread") == 3
         client.get(f"/c/{channel_path(SECRET)}")
         assert client.get("/").text.count("nothing new") == 1

@@ -10,10 +10,9 @@ from urllib.request import urlopen
 
 import pytest
 from fastapi.testclient import TestClient
-from reading import HARBOR, LAB, MARKUP, Chat, chat_of_two_namespaces, library_over, served
+from reading import HARBOR, LAB, MARKUP, Chat, app_over, chat_of_two_namespaces, served
 
 from operators.messages import ChannelKey
-from web.app import create_app
 from web.routing import channel_path
 
 
@@ -25,7 +24,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chat]:
 
 @pytest.fixture(scope="module")
 def client(chat: Chat) -> Iterator[TestClient]:
-    with TestClient(create_app(library_over(chat.path), None), base_url="http://localhost") as client:
+    with TestClient(app_over(chat.path), base_url="http://localhost") as client:
         yield client
 
 
@@ -114,6 +113,7 @@ def test_openapi_describes_every_address_of_the_api_and_no_page(client: TestClie
     paths = client.get("/openapi.json").json()["paths"]
     assert sorted(path.removeprefix("/api/channels/{namespace}/{channel}") for path in paths) == [
         "",
+        "/api/catchup",
         "/api/channels",
         "/events",
         "/message",
@@ -127,7 +127,7 @@ def test_openapi_describes_every_address_of_the_api_and_no_page(client: TestClie
 
 def test_a_message_that_is_being_deleted_is_nowhere_any_more(tmp_path: Path) -> None:
     with chat_of_two_namespaces(tmp_path) as chat:
-        app = create_app(library_over(chat.path), None)
+        app = app_over(chat.path)
         with TestClient(app, base_url="http://localhost") as client:
             base = f"/api/channels/{channel_path(HARBOR)}"
             found = client.get(f"{base}/search?q=leaks+oil").json()

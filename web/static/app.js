@@ -38,7 +38,7 @@
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.detail.target === panel && !panel.contains(event.detail.elt)) {
       const active = document.activeElement;
-      opener = active?.closest(".card, .hit")?.contains(event.detail.elt) ? active : event.detail.elt;
+      opener = active?.closest(".card, .hit, .item")?.contains(event.detail.elt) ? active : event.detail.elt;
     }
   });
   document.addEventListener("htmx:afterSwap", (event) => {
@@ -89,8 +89,8 @@
   single.checked = store.get("shortcuts") !== "off";
   single.addEventListener("change", () => store.set("shortcuts", single.checked ? "on" : "off"));
   const stops = () => (panel.contains(document.activeElement)
-    ? $$(".message", panel) : $$("main .card, main .hit, main .channel, main .message"));
-  const current = () => document.activeElement?.closest(".card, .hit, .channel, .message");
+    ? $$(".message", panel) : $$("main .card, main .hit, main .channel, main .item, main .message"));
+  const current = () => document.activeElement?.closest(".card, .hit, .channel, .item, .message");
   const go = (step) => {
     const all = stops(), at = all.indexOf(current());
     const next = at < 0 ? all[step > 0 ? 0 : all.length - 1] : all[at + step];
@@ -112,6 +112,7 @@
     k: () => go(-1),
     e: nextGap,
     t: nextTheme,
+    c: () => { location.href = $("#catchup").href; },
     u: () => { location.href = "/"; },
     "/": () => $("#q").focus(),
     "?": () => help.showModal(),
@@ -121,7 +122,7 @@
     if (event.key === "Escape") { document.activeElement?.matches("#q") ? document.activeElement.blur() : close(); return; }
     if (event.target.closest("input, textarea, select")) return;
     const here = document.activeElement;
-    if (event.key === "Enter" && here?.matches(".card, .hit, .channel")) {
+    if (event.key === "Enter" && here?.matches(".card, .hit, .channel, .item")) {
       event.preventDefault();
       $(here.matches(".channel") ? "a" : ".open", here)?.click();
     } else if (single.checked && keys[event.key]) {
