@@ -75,7 +75,8 @@ def run_serve(settings: Settings) -> int:
         app.state.watch.stopping = lambda: server.should_exit
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        Console(stderr=True, highlight=False).print(f"serving {settings.store} at http://{shown}:{port}/")
+        said = f"serving {settings.store} at http://{shown}:{port}/"
+        Console(stderr=True, highlight=False).print(said, markup=False, soft_wrap=True)
         try:
             server.run(sockets=[listening])
         except KeyboardInterrupt:  # uvicorn hands the signal on once it has stopped

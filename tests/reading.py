@@ -163,8 +163,22 @@ class Chat:
 @contextmanager
 def chat_of_two_namespaces(path: Path) -> Iterator[Chat]:
     """Three channels in two namespaces: a gap and its evidence, markup, a model's summary, no summary."""
+    with empty_chat(path) as chat:
+        _fill(chat)
+        yield chat
+
+
+@contextmanager
+def empty_chat(path: Path) -> Iterator[Chat]:
+    """A store with nothing in it yet."""
     store = LanceStore(path, FINGERPRINT, HashingEmbedder.dimensions)
-    chat = Chat(path, store)
+    try:
+        yield Chat(path, store)
+    finally:
+        store.close()
+
+
+def _fill(chat: Chat) -> None:
     chat.window(
         HARBOR,
         ("Ana", "The pump at berth seven leaks oil since Friday."),
@@ -188,19 +202,20 @@ def chat_of_two_namespaces(path: Path) -> Iterator[Chat]:
     )
     chat.window(LAB, ("Dana", "The samples are in the fridge."), day=2, summarised=False)
     chat.window(SECRET, ("Gus", "We buy the harbor in May, tell nobody about the pump."))
-    try:
-        yield chat
-    finally:
-        store.close()
 
 
 def app_over(path: Path, access: Access | None = None, *, poll_seconds: float = 1.0) -> FastAPI:
     """What `serve` makes of a store, by rules alone."""
-    embedder = HashingEmbedder()
-    library = Library(StoreReader(path, FINGERPRINT, embedder.dimensions), embedder, "backscroll")
+    library, embedder = made_of(path)
     return create_app(
         library, access, make_catch_up(Settings(), library, embedder), poll_seconds=poll_seconds
     )
+
+
+def made_of(path: Path) -> tuple[Library, HashingEmbedder]:
+    """A library over a store, and the embedder of both."""
+    embedder = HashingEmbedder()
+    return Library(StoreReader(path, FINGERPRINT, embedder.dimensions), embedder, "backscroll"), embedder
 
 
 @contextmanager

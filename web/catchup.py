@@ -27,7 +27,6 @@ __all__ = ["BusyError", "CatchUp", "CaughtUp", "Digesting"]
 
 _READ = 24  # channels at once, the latest ones
 _KEPT = 64  # digests
-_AT_ONCE, _PATIENCE = 4, 15.0  # catch-ups; seconds
 
 
 class BusyError(RuntimeError):
@@ -79,9 +78,20 @@ class CatchUp:
         digest: how a digest is made.
         zone: in which days are meant and times are shown.
         zone_name: its name.
+        at_once: how many may be caught up at the same time.
+        patience: seconds that others wait for a place.
     """
 
-    def __init__(self, library: Library, digest: Digesting, zone: tzinfo, zone_name: str) -> None:
+    def __init__(
+        self,
+        library: Library,
+        digest: Digesting,
+        zone: tzinfo,
+        zone_name: str,
+        *,
+        at_once: int = 4,
+        patience: float = 15.0,
+    ) -> None:
         self.zone = zone
         self.zone_name = zone_name
         self._library = library
@@ -89,7 +99,8 @@ class CatchUp:
         self._kept: OrderedDict[object, list[ChannelDigest]] = OrderedDict()
         self._version = -1
         self._lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self._places = threading.BoundedSemaphore(at_once)
+        self._patience = patience
 
     def missed(
         self,
@@ -164,7 +175,7 @@ class CatchUp:
 
     @contextmanager
     def _place(self) -> Iterator[None]:
-        if not self._places.acquire(timeout=_PATIENCE):
+        if not self._places.acquire(timeout=self._patience):
             raise BusyError("too many are being caught up at the moment: try again soon")
         try:
             yield

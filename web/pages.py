@@ -60,9 +60,14 @@ def _hue(name: str) -> int:
     return sum(map(ord, name)) % 8
 
 
+def _tells(word: str) -> bool:
+    """Whether a word of a query says something, in whatever language."""
+    return not any(word in lexicon.function for lexicon in LEXICONS)
+
+
 def _telling(words: Sequence[str]) -> Sequence[str]:
     """The words of a query worth marking: those that say something, or all where none does."""
-    return [word for word in words if not any(word in one.function for one in LEXICONS)] or words
+    return list(filter(_tells, words)) or words
 
 
 def _left_out(digest: ChannelDigest) -> list[str]:
@@ -154,7 +159,7 @@ def search_everywhere(request: Request, reader: ReaderOf, q: Searched = "") -> R
     library = library_of(request)
     entries = library.store.channels(reader.namespaces)
     found = [(entry, library.search(entry.key, q, 5)) for entry in entries[:_SEARCHED]] if q.strip() else []
-    found = [(entry, hits) for entry, hits in found if hits]
+    found = _best_first([(entry, hits) for entry, hits in found if hits])
     left_out = max(0, len(entries) - _SEARCHED)
     return _page(request, "search.html", reader=reader, q=q, found=found, left_out=left_out)
 
@@ -365,6 +370,17 @@ def _last_seen(library: Library, entry: ChannelEntry, seen: int | None) -> str |
         return None
     window = library.store.windows(entry.key)[seen - 1]
     return next((turn.id for turn in library.store.turns_at(entry.key, [window.last_seq])), None)
+
+
+def _best_first(found: list[tuple[ChannelEntry, list[Hit]]]) -> list[tuple[ChannelEntry, list[Hit]]]:
+    """The channels whose messages hold most words of the query first; those without any where all are."""
+
+    def held(hits: Sequence[Hit]) -> int:
+        return max(sum(map(_tells, hit.words)) for hit in hits)
+
+    most = max((held(hits) for _, hits in found), default=0)
+    ranked = sorted(found, key=lambda one: -held(one[1]))
+    return [one for one in ranked if held(one[1]) or not most]
 
 
 def _day(text: str) -> date | None:

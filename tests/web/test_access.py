@@ -74,6 +74,27 @@ def test_a_reader_gets_the_same_answer_for_a_strange_namespace_as_for_none(clien
         assert strange.content == nowhere.content
 
 
+@pytest.mark.parametrize("channel", ["other/plans", "plans", "#plans", "Other/plans"])
+def test_a_catch_up_knows_no_channel_and_no_message_of_another_namespace(
+    client: TestClient, channel: str
+) -> None:
+    client.headers = bearer(TOKEN)
+    for page in ("/api/catchup", "/catchup"):
+        strange = client.get(page, params={"since": "2026-03-01", "channel": channel})
+        nowhere = client.get(page, params={"since": "2026-03-01", "channel": "nowhere"})
+        assert (strange.status_code, strange.content) == (404, nowhere.content)
+        whole = client.get(page, params={"since": "2026-03-01", "until": "latest", "me": "Gus"})
+        assert whole.status_code == 200
+        assert "harbor" in whole.text
+        assert "plans" not in whole.text
+        assert "tell nobody" not in whole.text
+        # A message of another namespace is as unknown as one that never was.
+        theirs, no_ones = (client.get(page, params={"since": id_}) for id_ in ("p0", "x9"))
+        assert (theirs.status_code, theirs.text) == (400, no_ones.text.replace("x9", "p0"))
+    client.headers = bearer(EVERY)
+    assert "tell nobody" in client.get("/api/catchup?since=2026-03-01&channel=plans").text
+
+
 def test_no_list_and_no_search_of_a_reader_shows_another_namespace(client: TestClient) -> None:
     client.headers = bearer(TOKEN)
     assert {one["namespace"] for one in client.get("/api/channels").json()} == {"acme"}

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 pytest.importorskip("playwright", reason="needs playwright")
 
 from axe_playwright_python.sync_playwright import Axe
-from browser import chromium, opened
+from browser import opened
 from playwright.sync_api import Browser, Page, expect
 from reading import HARBOR, MARKUP, Chat, chat_of_two_namespaces, served
 
+from operators.messages import ChannelKey
+from web.routing import channel_path
+
+expect.set_options(timeout=15_000)  # a machine may be busy
 DESK = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "color_scheme": "dark"}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +101,14 @@ def test_a_summary_arrives_live_on_top_and_is_replaced_in_its_place(browser: Bro
         expect(harbor).to_contain_text("nothing new")
         chat.window(HARBOR, ("Cem", "Who is on watch?"), day=3)
         expect(harbor).to_contain_text("1 new")
+        # A summary that comes after its window is heard of too, and so is one that is erased.
+        late = chat.window(HARBOR, ("Dana", "The tide is late."), day=3, summarised=False)
+        expect(harbor).to_contain_text("2 new")
+        assert "The tide" not in harbor.inner_text()
+        chat.summarise(HARBOR, late)
+        expect(harbor).to_contain_text("The tide is late.")
+        chat.delete(HARBOR, late.ref.first_seq)
+        expect(harbor).not_to_contain_text("The tide is late.")
 
 
 def test_all_of_it_can_be_done_by_keyboard(browser: Browser, address: str) -> None:
@@ -137,6 +144,59 @@ def test_all_of_it_can_be_done_by_keyboard(browser: Browser, address: str) -> No
         page.wait_for_url(f"{address}/")
 
 
+def test_a_reader_catches_up_by_keyboard_and_every_line_leads_to_its_message(
+    browser: Browser, address: str
+) -> None:
+    with opened(browser, f"{address}/c/acme/harbor") as page:
+        page.keyboard.press("c")
+        page.wait_for_url("**/catchup?channel=acme/harbor")
+        expect(page.get_by_text("Nothing new")).to_be_visible()
+        page.get_by_label("Since").fill("2026-03-02")
+        page.get_by_label("I am").fill("Ben")
+        page.keyboard.press("Enter")
+        expect(page.locator(".digest h2")).to_have_text("harbor")
+        expect(page.get_by_role("combobox", name="Channel")).to_have_value("acme/harbor")
+        words = page.locator(".item .words").first.inner_text()
+        page.locator("h1").click()
+        page.keyboard.press("j")
+        expect(page.locator(".item").first).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("#panel .chosen .text")).to_contain_text(words)
+        page.keyboard.press("Escape")
+        expect(page.locator(".item").first).to_be_focused()
+
+
+def test_what_came_since_the_last_visit_is_one_click_away(browser: Browser, tmp_path: Path) -> None:
+    with (
+        chat_of_two_namespaces(tmp_path) as chat,
+        served(tmp_path) as address,
+        opened(browser, f"{address}/c/acme/harbor") as page,
+    ):
+        page.goto(address)
+        chat.window(HARBOR, ("Cem", "We decided to sail on Monday."), ("Ana", "Fine."), day=3)
+        page.get_by_role("link", name="Catch me up on harbor").click()
+        expect(page.locator(".digest .words")).to_have_text(["We decided to sail on Monday."])
+        expect(page.locator("main")).to_contain_text("After the message of Tue 3 Mar 2026, 09:05 UTC")
+
+
+def test_right_to_left_text_and_emoji_keep_their_place(browser: Browser, tmp_path: Path) -> None:
+    hebrew, family = "מי מביא את הדוחות של הנמל?", "\N{MAN}\u200d\N{WOMAN}\u200d\N{GIRL}"
+    key = ChannelKey("acme", "נמל 🚢")
+    with chat_of_two_namespaces(tmp_path) as chat, served(tmp_path) as address:
+        chat.window(key, ("ליה", f"{hebrew} v2.0 (draft)"), ("Lena", f"We decided {family}: ליה 🎉"))
+        with opened(browser, f"{address}/catchup?since=2026-03-01&channel={quote(str(key))}") as page:
+            expect(page.locator(".digest h2")).to_have_text("נמל 🚢")
+            words = page.locator(".words", has_text=hebrew)
+            expect(words).to_have_css("direction", "rtl")
+            expect(page.locator(".digest > .meta")).to_have_css("direction", "ltr")
+            expect(page.locator(".words", has_text="We decided")).to_have_text(f"We decided {family}: ליה 🎉")
+            words.locator("a").click()
+            expect(page.locator("#panel .chosen .text")).to_have_css("direction", "rtl")
+            page.goto(f"{address}/c/{channel_path(key)}")
+            expect(page.locator(".line").first).to_have_css("direction", "rtl")
+            expect(page.locator("h1")).to_have_text("נמל 🚢")
+
+
 def test_a_day_is_jumped_to(browser: Browser, address: str) -> None:
     with opened(browser, f"{address}/c/acme/harbor") as page:
         page.get_by_label("Go to day").fill("2026-03-02")
@@ -154,6 +214,11 @@ def test_axe_finds_nothing_wrong(browser: Browser, address: str, device: dict[st
         page.goto(f"{address}/c/acme/harbor")
         page.locator("#w-3 .gap").click()
         expect(page.locator("#panel .evidence")).to_be_visible()
+        assert accessible(page) == []
+        page.goto(f"{address}/catchup?since=2026-03-01&me=Ben")
+        expect(page.locator(".digest").first).to_be_visible()
+        assert accessible(page) == []
+        page.goto(f"{address}/search?q=pump")
         assert accessible(page) == []
         width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert width == 0  # nothing hangs over the edge
