@@ -2,11 +2,13 @@
 
     python tests/screenshots.py docs/images
 
-A part of the sample is read first, and the rest after a visit: so there is something new.
+A part of the sample is read first, and the rest while the page is open: so there is something new.
+Japanese needs a font, such as Debian's fonts-ipafont-gothic.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -22,9 +24,11 @@ from playwright.sync_api import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 CHANNEL = "c/acme/harbor-launch"
+CAUGHT_UP = "catchup?since=3d&until=latest&me=Bram&channel=harbor-launch"
+OTHERS = ("sommerkonzert.jsonl", "placas-solares.jsonl", "honya-app.jsonl")
 CARD = "#w-315"
 DESK = {"viewport": {"width": 1360, "height": 860}}
-PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
+PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 1.5, "has_touch": True}
 
 
 @contextmanager
@@ -54,32 +58,56 @@ def gap(page: Page) -> None:
     page.locator("#panel .evidence").wait_for()
 
 
+def flushed(path: Path, lines: int | None = None) -> str:
+    """The first messages of a sample, or all, and what closes its window: so that a store has it whole."""
+    messages = path.read_text(encoding="utf-8").splitlines()[:lines]
+    last = json.loads(messages[-1])
+    flush = {"op": "flush", **{name: last[name] for name in ("namespace", "channel", "ts")}}
+    return "\n".join([*messages, json.dumps(flush)]) + "\n"
+
+
 def main(folder: Path) -> None:
     """Write the pictures."""
     folder.mkdir(parents=True, exist_ok=True)
-    sample = ROOT / "samples" / "harbor.jsonl"
+    samples = ROOT / "samples"
     with TemporaryDirectory() as temporary, chromium() as browser:
-        part, store = Path(temporary) / "part.jsonl", Path(temporary) / "store"
-        part.write_text("".join(sample.read_text(encoding="utf-8").splitlines(keepends=True)[:300]))
-        run("replay", part, "--store", store, "--out", Path(temporary) / "part.out")
+        store, read = Path(temporary) / "store", Path(temporary) / "read.jsonl"
+
+        def replay(*texts: str) -> None:
+            read.write_text("".join(texts), encoding="utf-8")
+            run("replay", read, "--store", store, "--out", Path(temporary) / "out.jsonl")
+
+        harbor = (samples / "harbor.jsonl").read_text(encoding="utf-8")
+        replay("".join(harbor.splitlines(keepends=True)[:300]), *(flushed(samples / name) for name in OTHERS))
         with serving(store) as address, opened(browser, f"{address}{CHANNEL}", **DESK) as page:
+            page.goto(f"{address}c/kantorei/sommerkonzert")
             page.goto(address)  # the visit ends
-            run("replay", sample, "--store", store, "--out", Path(temporary) / "all.out")
+            replay(harbor)
             page.get_by_text(re.compile(r"\d new")).wait_for()
             take(page, folder / "channels.png")
             page.goto(f"{address}{CHANNEL}")
             gap(page)
             take(page, folder / "gap.png")
+            page.goto(f"{address}{CAUGHT_UP}")
+            take(page, folder / "catchup.png")
+            page.goto(f"{address}catchup?since=2026-06-01&me=%E4%BD%90%E8%97%A4&channel=honya-app")
+            take(page, folder / "catchup-ja.png")
             page.goto(f"{address}{CHANNEL}/search?q=who+wanted+the+red+button")
             take(page, folder / "search.png")
-            page.goto(f"{address}{CHANNEL}")
             page.emulate_media(color_scheme="dark")
+            page.goto(f"{address}{CAUGHT_UP}")
+            page.locator(".item .open").nth(1).click()
+            page.locator("#panel .chosen").wait_for()
             take(page, folder / "dark.png")
-            with opened(browser, f"{address}{CHANNEL}", color_scheme="light", **PHONE) as phone:
-                take(phone, folder / "phone.png")
-            with opened(browser, f"{address}{CHANNEL}", color_scheme="dark", **PHONE) as phone:
-                gap(phone)
-                take(phone, folder / "phone-gap.png")
+            for name, where, colours in (
+                ("phone", CHANNEL, "light"),
+                ("phone-catchup", CAUGHT_UP, "light"),
+                ("phone-gap", CHANNEL, "dark"),
+            ):
+                with opened(browser, f"{address}{where}", color_scheme=colours, **PHONE) as phone:
+                    if name == "phone-gap":
+                        gap(phone)
+                    take(phone, folder / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from operators.cues import LEXICONS
 from operators.digest import SECTIONS, ChannelDigest
 from operators.messages import ChannelKey, Turn
 from operators.search import Hit
+from operators.span import SpanError
 from operators.summaries import GapEntry, MemoryEntry, Summary
 from web.api import Place
 from web.cards import Text, lines, marked, place, unplaced_gaps
@@ -132,14 +133,19 @@ def catchup(
     name = kept_name(request) if me is None else me.strip()
     since = since.strip() or _SINCE
     tokens = _TOKENS if channel else _TOKENS_OF_ALL
-    found = catch_up.missed(
-        entries, since=since, until=until.strip() or None, me=name or None, max_tokens=tokens
-    )
+    found, wrong = None, None
+    try:
+        found = catch_up.missed(
+            entries, since=since, until=until.strip() or None, me=name or None, max_tokens=tokens
+        )
+    except SpanError as err:  # told beside the form, to be put right
+        wrong = str(err)
     response = _page(
         request,
         "catchup.html",
         reader=reader,
         found=found,
+        wrong=wrong,
         entries=library_of(request).store.channels(reader.namespaces),
         key=entries[0].key if channel else None,
         zone=catch_up.zone,
@@ -148,6 +154,8 @@ def catchup(
         until=until.strip(),
         me=name,
     )
+    if wrong is not None:
+        response.status_code = 400
     if me is not None:
         keep_name(response, name)
     return response

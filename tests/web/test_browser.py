@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("playwright", reason="needs playwright")
 
 from axe_playwright_python.sync_playwright import Axe
-from browser import opened
+from browser import chromium, opened
 from playwright.sync_api import Browser, Page, expect
 from reading import HARBOR, MARKUP, Chat, chat_of_two_namespaces, served
 
@@ -21,6 +21,12 @@ from web.routing import channel_path
 expect.set_options(timeout=15_000)  # a machine may be busy
 DESK = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "color_scheme": "dark"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:  # no longer than these tests: it keeps an event loop in their thread
+        yield browser
 
 
 @pytest.fixture(scope="module")

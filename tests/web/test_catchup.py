@@ -140,11 +140,13 @@ class Counted:
 
     def __init__(self) -> None:
         self.made = 0
+        self.begun = threading.Event()
         self.open = threading.Event()
         self.open.set()
 
     def __call__(self, *_: object, **__: object) -> list[ChannelDigest]:
         self.made += 1
+        self.begun.set()
         assert self.open.wait(10)
         return []
 
@@ -175,8 +177,7 @@ def test_a_reader_is_told_to_come_again_where_too_many_are_caught_up_at_once(tmp
             other = threading.Thread(target=catch_up.missed, args=(entries,), kwargs={"since": "2026-03-01"})
             other.start()
             try:
-                while not digest.made:
-                    assert other.is_alive()
+                assert digest.begun.wait(10)
                 answer = client.get("/api/catchup?since=2026-03-01")
             finally:
                 digest.open.set()

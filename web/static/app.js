@@ -112,9 +112,9 @@
     k: () => go(-1),
     e: nextGap,
     t: nextTheme,
-    c: () => { location.href = $("#catchup").href; },
+    c: () => $("#catchup")?.click(),
     u: () => { location.href = "/"; },
-    "/": () => $("#q").focus(),
+    "/": () => $("#q")?.focus(),
     "?": () => help.showModal(),
   };
   document.addEventListener("keydown", (event) => {
