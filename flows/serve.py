@@ -23,6 +23,7 @@ from flows.mistakes import Mistake, in_one_line
 from flows.settings import Settings
 from operators.dense import Embedder, OneAtATime
 from operators.digest import ChannelDigest, ChannelRead
+from operators.llm import LLMUnavailable
 from operators.people import Person
 from operators.span import Spans
 
@@ -100,8 +101,8 @@ def make_catch_up(settings: Settings, library: Library, embedder: Embedder | Non
         )
         try:
             return made(settings)
-        except LLMSetupError as err:  # the server was there at the start
-            _LOG.warning("%s: rules stand in for it", err)
+        except LLMSetupError as err:
+            _LOG.warning("%s: rules write a catch-up", err.__cause__ or err)
             return [replace(one, degraded="catchup: connection") for one in made(_without_model(settings))]
 
     return CatchUp(library, digest, zone, zone_name)
@@ -112,12 +113,18 @@ def _without_model(settings: Settings) -> Settings:
 
 
 def _check_model(settings: Settings) -> None:
-    """Say at the start, not to the first reader, that a model cannot be used."""
+    """Say at the start, not to the first reader, that a model cannot be used; one that is away may come."""
     if settings.llm is None:
         return
     if settings.llm.startswith("vllm:"):
         raise Mistake("serve asks a server, it loads no model itself: name its URL by --llm")
-    chosen = open_model(settings, ("--summary-model",) * 2)
+    try:
+        chosen = open_model(settings, ("--summary-model",) * 2)
+    except LLMSetupError as err:
+        if not isinstance(err.__cause__, LLMUnavailable):
+            raise
+        _LOG.warning("%s: rules write catch-ups until it answers", err.__cause__)
+        return
     if chosen.aclose is not None:
         asyncio.run(_close(chosen.aclose))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,18 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
                 if top in MAY_IMPORT and top not in MAY_IMPORT[package]:
                     wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert wrong == []
+
+
+def test_every_file_of_the_page_is_in_the_package() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
+        "web"
+    ]
+    packed = {path for pattern in patterns for path in (ROOT / "web").glob(pattern)}
+    files = {
+        path for path in (ROOT / "web").rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert files - packed == set()
+    assert len(files) > 20
 
 
 def test_no_module_writes_message_text_to_a_log() -> None:

@@ -21,11 +21,10 @@ from operators.digest import ChannelDigest, ChannelRead
 from operators.messages import ChannelKey
 from operators.people import Person
 from operators.span import Spans, spans
-from web.library import Library
+from web.library import HOT, Library
 
 __all__ = ["BusyError", "CatchUp", "CaughtUp", "Digesting"]
 
-_READ = 24  # channels at once, the latest ones
 _KEPT = 64  # digests
 
 
@@ -114,7 +113,8 @@ class CatchUp:
         """What happened in channels of a reader.
 
         Args:
-            entries: the channels, the latest first; nothing of any other is read.
+            entries: the channels, the latest first; nothing of any other is read. Of those that may have
+                something in the span the first 16 are read.
             since: as `operators.span` reads it.
             until: likewise; None for now.
             me: name or id of the reader.
@@ -126,13 +126,13 @@ class CatchUp:
         """
         found = self._spans(entries, since, until)
         may = [entry for entry in entries if _may_hold(entry, found)]
-        channels = [self._library.read(entry.key) for entry in may[:_READ]]
+        channels = [self._library.read(entry.key) for entry in may[:HOT]]
         person = None
         if me is not None:
             authors = [turn.author for one in channels for turn in one.turns if not turn.deleted]
             person = Person.named(me, authors)
         digests = self._made(channels, found, person, max_tokens)
-        told, unread = {digest.key for digest in digests}, [entry.key for entry in may[_READ:]]
+        told, unread = {digest.key for digest in digests}, [entry.key for entry in may[HOT:]]
         return CaughtUp(
             digests,
             found,

@@ -19,9 +19,9 @@ from operators.search import Hit, search
 from operators.summaries import Summary
 from operators.windows import WindowRef
 
-__all__ = ["Card", "Library"]
+__all__ = ["HOT", "Card", "Library"]
 
-_HOT = 16  # channels whose index is kept in memory
+HOT = 16  # channels whose index is kept in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Library:
             if known is None or known[0] != state:
                 known = self._hot[key] = state, self._load(key)
             self._hot.move_to_end(key)
-            while len(self._hot) > _HOT:
+            while len(self._hot) > HOT:
                 self._hot.popitem(last=False)
             return known[1]
 

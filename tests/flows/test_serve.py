@@ -159,4 +159,7 @@ def test_a_model_that_cannot_be_used_is_told_at_the_start(store: Path) -> None:
     assert mistake("--store", store, "--llm", "vllm:some/model") == (
         "Error: serve asks a server, it loads no model itself: name its URL by --llm"
     )
-    assert "http://127.0.0.1:1" in mistake("--store", store, "--llm", "http://127.0.0.1:1")
+    with chat_server() as server:
+        assert mistake("--store", store, "--llm", server.url, "--summary-model", "large").endswith(
+            "has no model 'large': it offers tiny"
+        )
