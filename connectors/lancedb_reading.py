@@ -89,14 +89,23 @@ class StoreReader:
         path: where the store is.
         fingerprint: as the store was made; `recorded_fingerprint` tells.
         dimensions: length of a vector; None to read no vectors.
+        exact_chunks: a longer channel is searched by vectors in the store; None for none.
 
     Raises:
         StoreError: it cannot be read.
     """
 
-    def __init__(self, path: Path | str, fingerprint: Fingerprint, dimensions: int | None) -> None:
-        self._store = LanceStore(path, fingerprint, dimensions, reader=True)
+    def __init__(
+        self,
+        path: Path | str,
+        fingerprint: Fingerprint,
+        dimensions: int | None,
+        *,
+        exact_chunks: int | None = None,
+    ) -> None:
+        self._store = LanceStore(path, fingerprint, dimensions, reader=True, exact_chunks=exact_chunks)
         self.dimensions = dimensions
+        self.search = self._store.search
         self._lock = threading.Lock()
         self._channels: tuple[int, list[ChannelEntry]] = (-1, [])
         self._activity: tuple[object, dict[ChannelKey, tuple[int, ...]]] = (None, {})

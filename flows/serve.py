@@ -148,7 +148,12 @@ def _open(settings: Settings) -> tuple[Library, Embedder | None]:
         chunk_overlap=found.chunk_overlap,
         embedder=ours.embedder if embedder else found.embedder,
     )
-    store = StoreReader(settings.store, wanted, embedder.dimensions if embedder else None)
+    store = StoreReader(
+        settings.store,
+        wanted,
+        embedder.dimensions if embedder else None,
+        exact_chunks=settings.exact_chunks,
+    )
     shared = OneAtATime(embedder) if embedder else None
     return Library(store, shared, settings.strategy), shared
 

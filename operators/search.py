@@ -47,7 +47,9 @@ def search(
     vector = None
     if embedder is not None and history.has_vectors:
         vector = embedder.embed_queries([query])
-        rankings.append(top_k(history.dense(vector)[0], retrieval.top_k).tolist())
+        (nearest,) = history.nearest(vector, retrieval.top_k)
+        # A store's own search may tell of a chunk that is being made again, and is not here yet.
+        rankings.append([position for position, _ in nearest if position < history.chunks])
     hits = dict[int, Hit]()
     for position in reciprocal_rank_fusion(rankings, k=retrieval.rrf_constant):
         seqs = [seq for seq in history.chunk_turns(position) if not history.turn(seq).deleted]

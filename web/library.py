@@ -158,7 +158,7 @@ class Library:
             return known[1]
 
     def _load(self, key: ChannelKey) -> ChannelHistory:
-        history = ChannelHistory(key, self.store.dimensions)
+        history = ChannelHistory(key, self.store.dimensions, search=self.store.search)
         stored = self.store.load(key)
         # A window that an engine is changing stays without chunks: nothing is found in it until that is done.
         history.extend(stored.windows, unfinished=stored.unfinished)

@@ -9,10 +9,13 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from building import HashingEmbedder
 from fastapi.testclient import TestClient
-from reading import HARBOR, LAB, MARKUP, Chat, app_over, chat_of_two_namespaces, served
+from reading import FINGERPRINT, HARBOR, LAB, MARKUP, Chat, app_over, chat_of_two_namespaces, served
 
+from connectors.lancedb_reading import StoreReader
 from operators.messages import ChannelKey
+from web.library import Library
 from web.routing import channel_path
 
 
@@ -174,3 +177,17 @@ def test_events_tell_what_is_new_erased_and_made_again_and_go_on_where_they_brok
         with urlopen(f"{events}?since=6&revision=1", timeout=10) as stream:
             chat.window(HARBOR, ("Ben", "And it is back."))
             assert [card["window"]["first_seq"] for _, card in _events(stream, 1)] == [7]
+
+
+def test_a_channel_too_long_to_keep_its_vectors_is_searched_in_the_store(chat: Chat) -> None:
+    embedder = HashingEmbedder()
+    hot, stored = (
+        Library(
+            StoreReader(chat.path, FINGERPRINT, embedder.dimensions, exact_chunks=most),
+            embedder,
+            "backscroll",
+        ).search(HARBOR, "noon lunch pump", 20)
+        for most in (None, 0)
+    )
+    assert [hit.turn.id for hit in hot] == ["h2", "h3"]
+    assert stored == hot
