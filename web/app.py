@@ -18,9 +18,10 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from operators.history import HistoryError
 from operators.span import SpanError
-from web import api, pages
+from web import api, found_pages, message_pages, pages
 from web.access import COOKIE, Access, UnknownReaderError
 from web.catchup import BusyError, CatchUp
+from web.drawing import templates
 from web.library import Library
 from web.live import Watch
 
@@ -78,8 +79,8 @@ def create_app(
     app.state.library, app.state.access, app.state.catch_up = library, access, catch_up
     app.state.watch = Watch(library.store, poll_seconds)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
-    app.include_router(api.router)
-    app.include_router(pages.router)
+    for part in (api, pages, found_pages, message_pages):
+        app.include_router(part.router)
     _let_in(app)
     _explain_errors(app)
     app.middleware("http")(_with_headers)
@@ -104,7 +105,7 @@ def _let_in(app: FastAPI) -> None:
     @app.get("/login", include_in_schema=False)
     def login(request: Request, next: str = "/") -> Response:
         context = {"next": _within(next), "wrong": False}
-        return pages.templates.TemplateResponse(request, "login.html", context)
+        return templates.TemplateResponse(request, "login.html", context)
 
     @app.post("/login", include_in_schema=False)
     def enter(
@@ -113,7 +114,7 @@ def _let_in(app: FastAPI) -> None:
         access: Access | None = app.state.access
         if access is None or access.by_token(token.strip()) is None:
             context = {"next": _within(next), "wrong": True}
-            return pages.templates.TemplateResponse(request, "login.html", context, status_code=401)
+            return templates.TemplateResponse(request, "login.html", context, status_code=401)
         response = RedirectResponse(_within(next), status_code=303)
         response.set_cookie(
             COOKIE,
@@ -188,4 +189,4 @@ def _error(request: Request, status: int, line: str) -> Response:
         return JSONResponse({"detail": line}, status)
     fragment = request.headers.get("HX-Target") == "panel"
     context = {"line": line, "status": status, "fragment": fragment, "searched": "/search"}
-    return pages.templates.TemplateResponse(request, "error.html", context, status_code=status)
+    return templates.TemplateResponse(request, "error.html", context, status_code=status)

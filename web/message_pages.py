@@ -1,0 +1,136 @@
+"""The pages of messages: of a window, around one, and those that a sentence or a phrase leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+
+from connectors.lancedb_reading import ChannelEntry
+from operators.messages import Turn
+from operators.summaries import GapEntry, MemoryEntry, Summary
+from web.api import Place
+from web.cards import Text, marked, place
+from web.drawing import page
+from web.library import Card
+from web.routing import Channel, ReaderOf, library_of
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+
+_AROUND = 8  # messages before and after one
+_AROUND_EVIDENCE = 2
+
+
+@router.get("/c/{namespace}/{channel}/w/{seq}")
+def window(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Response:
+    """All messages of the window that holds a turn."""
+    card = _card(request, entry, seq)
+    turns = library_of(request).store.turns(entry.key, card.window.first_seq, card.window.last_seq)
+    return page(
+        request,
+        "window.html",
+        reader=reader,
+        entry=entry,
+        key=entry.key,
+        card=card,
+        turns=turns,
+        pieces=_pieces(card, turns),
+    )
+
+
+@router.get("/c/{namespace}/{channel}/at/{seq}")
+def message(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Response:
+    """A message with those around it."""
+    card = _card(request, entry, seq)
+    turns = library_of(request).context(entry.key, seq, _AROUND)
+    return page(
+        request,
+        "message.html",
+        reader=reader,
+        entry=entry,
+        key=entry.key,
+        card=card,
+        turns=turns,
+        pieces=_pieces(card, turns),
+        seq=seq,
+        around=_AROUND,
+    )
+
+
+@router.get("/c/{namespace}/{channel}/w/{seq}/rests")
+def rests(
+    request: Request, reader: ReaderOf, entry: Channel, seq: int, on: Annotated[list[Place], Query()]
+) -> Response:
+    """The messages that a sentence rests on."""
+    card = _card(request, entry, seq)
+    turns = library_of(request).store.turns_at(entry.key, on[:10])
+    return page(
+        request,
+        "rests.html",
+        reader=reader,
+        entry=entry,
+        key=entry.key,
+        card=card,
+        turns=turns,
+        pieces=_pieces(card, turns),
+    )
+
+
+@router.get("/c/{namespace}/{channel}/w/{seq}/gap/{number}")
+def gap(request: Request, reader: ReaderOf, entry: Channel, seq: int, number: int) -> Response:
+    """What a phrase presupposes, and the earlier messages that say it, in their context."""
+    card = _card(request, entry, seq)
+    summary = card.summary
+    if summary is None or not 0 <= number < len(summary.gaps):
+        raise HTTPException(404, "there is no such phrase in this summary any more")
+    library, entry_gap = library_of(request), summary.gaps[number]
+    said = place(summary, entry_gap)
+    contexts = [
+        (memory.seq, library.context(entry.key, memory.seq, _AROUND_EVIDENCE))
+        for memory in _explaining(summary, entry_gap, number)
+    ]
+    turns = library.store.turns_at(entry.key, [said] if said >= 0 else [])
+    return page(
+        request,
+        "gap.html",
+        reader=reader,
+        entry=entry,
+        key=entry.key,
+        card=card,
+        gap=entry_gap,
+        turns=turns,
+        contexts=contexts,
+        pieces=_pieces(card, turns, [(number, entry_gap)]),
+    )
+
+
+def _explaining(summary: Summary, gap: GapEntry, number: int) -> list[MemoryEntry]:
+    """The memory that resolves a gap; where none does, the two messages that came closest."""
+    if gap.evidence:
+        found = [entry for entry in summary.memory if entry.id in gap.evidence]
+    else:
+        near = [entry for entry in summary.memory if entry.gap == number]
+        found = sorted(near, key=lambda entry: entry.rank)[:2]
+    return list({entry.seq: entry for entry in found}.values())
+
+
+def _card(request: Request, entry: ChannelEntry, seq: int) -> Card:
+    found = library_of(request).card_of(entry.key, seq) if 0 <= seq < entry.turns else None
+    if found is None:
+        raise HTTPException(404, f"there is no message {seq} in this channel")
+    return found
+
+
+def _pieces(
+    card: Card, turns: Sequence[Turn], gaps: Sequence[tuple[int, GapEntry]] | None = None
+) -> dict[int, list[Text]]:
+    """The texts of turns by place; those of the card's window with their gaps marked."""
+    if gaps is None:
+        gaps = list(enumerate(card.summary.gaps)) if card.summary else []
+    return {
+        turn.seq: marked(turn.text, [(at, gap) for at, gap in gaps if gap.utterance == turn.id])
+        for turn in turns
+    }
