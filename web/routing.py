@@ -44,7 +44,13 @@ def library_of(request: Request) -> Library:
 
 
 def catch_up_of(request: Request) -> CatchUp:
-    """What catches readers up."""
+    """What catches readers up.
+
+    Raises:
+        HTTPException: 403 where a page of another site makes the browser ask: it may cost tokens.
+    """
+    if request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+        raise HTTPException(403, "open this address from its own page")
     return cast(CatchUp, request.app.state.catch_up)
 
 

@@ -220,3 +220,9 @@ def test_the_list_tells_what_is_new_since_the_last_visit(chat: Chat) -> None:
         assert client.get("/").text.count("nothing new") == 1
         client.cookies.set("backscroll_seen", "x" * 4000)
         assert client.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/catchup", "/api/catchup?since=2d"])
+def test_another_site_cannot_have_a_catch_up_made(client: TestClient, path: str) -> None:
+    asked = {site: bearer(EVERY) | {"Sec-Fetch-Site": site} for site in ("none", "same-origin", "cross-site")}
+    assert [client.get(path, headers=headers).status_code for headers in asked.values()] == [200, 200, 403]
