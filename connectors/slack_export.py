@@ -26,12 +26,10 @@ import orjson
 
 from connectors.archives import Archive, open_archive, open_member
 from connectors.channel_names import ChannelNames
-from connectors.fields import list_in, object_in, objects_in, text_in, utc_time
+from connectors.fields import list_in, object_in, text_in
 from connectors.files import (
     CHANGED,
     DELETED,
-    EMPTY,
-    NOTICE,
     Format,
     FormatError,
     Head,
@@ -42,10 +40,9 @@ from connectors.files import (
     entry_object,
     entry_received,
     file_name,
-    text_field,
 )
 from connectors.json_stream import parse_element, stream_json
-from connectors.slack_text import SlackNames, block_text, plain_text, user_name
+from connectors.slack_messages import SlackWorkspace, slack_message
 from operators.messages import MessageError
 
 __all__ = ["FORMAT"]
@@ -53,11 +50,6 @@ __all__ = ["FORMAT"]
 _DAY = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d{2}-\d{2})\.json")
 _LISTS = re.compile(r"(?:.*/)?(channels|groups|dms|mpims|users|org_users)\.json")
 _WORKSPACE = re.compile(rb'"permalink":\s*"https:\\?/\\?/([a-z0-9-]+)\.slack\.com\\?/')
-_NOTICES = re.compile(
-    r"(channel|group)_(join|leave|topic|purpose|name|archive|unarchive|convert_to_p\w+|posting_permissions)"
-    r"|(bot|app)_(add|remove|enable|disable)|(un)?pinned_item|reminder_\w+|app_conversation_\w+"
-    r"|huddle_thread|sh_room_\w+|joiner_notification\w*|ekm_access_denied|bot_(enable|disable)d?"
-)
 _WHOLE_BYTES = 64 * 1024 * 1024  # of a day's file that is read at once
 
 
@@ -65,12 +57,10 @@ _WHOLE_BYTES = 64 * 1024 * 1024  # of a day's file that is read at once
 class _Workspace:
     """What the lists of the export say, and the edits and deletions among its messages."""
 
-    names: SlackNames = field(default_factory=SlackNames)
-    bots: set[str] = field(default_factory=set)
+    people: SlackWorkspace = field(default_factory=SlackWorkspace)
     channels: dict[str, tuple[str, str]] = field(default_factory=dict)  # folder: name, id
     edits: dict[tuple[str, str], str] = field(default_factory=dict)
     deleted: set[tuple[str, str]] = field(default_factory=set)
-    domain: str = ""
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
@@ -145,12 +135,9 @@ def _workspace(archive: Archive) -> _Workspace:
         if match := _LISTS.fullmatch(name):
             entries = [entry for entry, _ in _entries(archive, name) if isinstance(entry, dict)]
             lists.setdefault(match[1], []).extend(entries)
-    names = workspace.names
+    names = workspace.people.names
     for user in lists.get("users", []) + lists.get("org_users", []):
-        identity = text_in(user, "id")
-        names.users[identity] = user_name(user)
-        if user.get("is_bot") is True or identity == "USLACKBOT":
-            workspace.bots.add(identity)
+        workspace.people.learn_user(user)
     channel_names = ChannelNames()
     for kind in ("channels", "groups", "mpims", "dms"):
         for channel in lists.get(kind, []):
@@ -170,8 +157,8 @@ def _collect_changes(archive: Archive, folder: str, name: str, workspace: _Works
             text = file.read(_WHOLE_BYTES)
     except MessageError:
         return  # it is said when the day is read
-    if not workspace.domain and (found := _WORKSPACE.search(text)):
-        workspace.domain = found[1].decode()
+    if not workspace.people.domain and (found := _WORKSPACE.search(text)):
+        workspace.people.domain = found[1].decode()
     if b'"message_changed"' not in text and b'"message_deleted"' not in text:
         return
     for entry, _ in _entries(archive, name):
@@ -188,58 +175,15 @@ def _collect_changes(archive: Archive, folder: str, name: str, workspace: _Works
 
 def _message(entry: object, folder: str, workspace: _Workspace) -> dict[str, Any] | Skipped:
     message = entry_object(entry)
-    subtype = text_in(message, "subtype")
-    if subtype in ("message_changed", "message_deleted"):
+    if text_in(message, "subtype") in ("message_changed", "message_deleted"):
         return CHANGED
-    if _NOTICES.fullmatch(subtype):
-        return NOTICE
-    ts = text_field(message, "ts")
-    if subtype == "tombstone" or (folder, ts) in workspace.deleted:
+    place = folder, text_in(message, "ts")
+    if place in workspace.deleted:
         return DELETED
-    text = plain_text(workspace.edits.get((folder, ts), text_in(message, "text")), workspace.names)
-    text = _with_files(text.strip() or plain_text(block_text(message), workspace.names), message)
-    if not text:
-        return EMPTY
     channel, channel_id = workspace.channels.get(folder, (folder, ""))
-    value: dict[str, Any] = {
-        "channel": channel,
-        "id": ts,
-        "ts": utc_time(ts, "ts"),
-        "author": _author(message, workspace),
-        "text": f"*{text}*" if subtype == "me_message" else text,
-    }
-    root = text_in(message, "thread_ts")
-    if root and root != ts:
-        value |= {"thread": root, "reply_to": root}
-    if workspace.domain and channel_id:
-        link = f"https://{workspace.domain}.slack.com/archives/{channel_id}/p{ts.replace('.', '')}"
-        value["permalink"] = f"{link}?thread_ts={root}&cid={channel_id}" if "thread" in value else link
-    return value
-
-
-def _with_files(text: str, message: dict[str, Any]) -> str:
-    names = [
-        text_in(file, "title", "name")
-        for file in objects_in(message, "files") or [object_in(message, "file")]
-    ]
-    return " ".join([text, *(f"[file: {name}]" for name in names if name)]).strip()
-
-
-def _author(message: dict[str, Any], workspace: _Workspace) -> dict[str, Any]:
-    """Who wrote it, also where the user is missing, as with apps, comments and accounts of others."""
-    user = text_in(message, "user") or text_in(object_in(message, "comment"), "user")
-    is_bot = (
-        user in workspace.bots or bool(text_in(message, "bot_id")) or message.get("subtype") == "bot_message"
+    return slack_message(
+        message, workspace.people, channel=channel, channel_id=channel_id, text=workspace.edits.get(place)
     )
-    name = (
-        workspace.names.users.get(user)
-        or text_in(message, "username")
-        or user_name(object_in(message, "user_profile"))
-        or text_in(object_in(message, "bot_profile"), "name")
-        or user
-        or "unknown"
-    )
-    return {"id": user or text_in(message, "bot_id") or name, "name": name, "bot": is_bot}
 
 
 FORMAT = Format(_read, _recognises, again=True)
