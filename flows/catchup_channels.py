@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from connectors.formats import read_file
@@ -34,6 +35,7 @@ def read_channels(
     wanted: Wanted,
     embedder: Embedder | None,
     counters: Counter[str],
+    beyond: Iterable[Message] = (),
 ) -> list[ChannelRead]:
     """The wanted channels of the store that the settings name, if they do, and of files.
 
@@ -46,6 +48,7 @@ def read_channels(
         wanted: whether a channel is read.
         embedder: of the store.
         counters: counts messages, dead_letters and what the readers skipped.
+        beyond: further messages, edits and deletions, after those of the files.
 
     Raises:
         FormatError: a file cannot be read.
@@ -57,7 +60,7 @@ def read_channels(
         store = LanceStore(settings.store, make_fingerprint(settings, embedder), dimensions, reader=True)
     loading = _Loading(settings, store, embedder)
     following = {key: _Following(loading.load(key)) for key in loading.stored() if wanted(key)}
-    for message in _messages(settings, files, counters):
+    for message in chain(_messages(settings, files, counters), beyond):
         if wanted(message.key):
             if message.key not in following:
                 following[message.key] = _Following(loading.load(message.key))

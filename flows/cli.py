@@ -131,6 +131,19 @@ def replay(**options: Any) -> None:
 @main.command()
 @_brokers
 @_topics
+@click.option(
+    "--from", "platform", type=click.Choice(("slack", "matrix")), help="Live chat instead of topics."
+)
+@click.option("--out", type=FILE, help="With --from: append summaries.  [default: standard output]")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(("auto", "cards", "jsonl")),
+    default="auto",
+    show_default=True,
+    help="With --from, on standard output: cards on a terminal, JSON Lines elsewhere.",
+)
+@setting("--backfill", "backfill_days", type=float, help="With --from: days of a new channel's past.  [30]")
 @setting("--start", "kafka_start", help="earliest, latest or a time, where never read.  [default: earliest]")
 @setting("--store", "store", help="LanceDB history: a directory or s3://bucket/prefix.")
 @setting("--recovery", "recovery", type=FILE, help="State of the dataflow.  [default: in a local --store]")
@@ -144,19 +157,26 @@ def replay(**options: Any) -> None:
 @click.option(
     "--addresses", envvar="BACKSCROLL_ADDRESSES", show_envvar=True, help="host:port of all processes."
 )
-def run(
-    workers: int, process_id: int | None, addresses: str | None, config: Path | None, **flags: Any
-) -> None:
-    """Summarise live topics: Kafka in, Kafka out, until stopped.
+def run(platform: Any, config: Path | None, **options: Any) -> None:
+    """Summarise live topics, Kafka in, Kafka out, or live chat, until stopped.
 
     Started again, it goes on where it was. Each message ends in exactly one window, and a summary that
     is sent twice is sent with the same id and the same bytes. Every setting of Kafka, such as a login,
-    is a variable BACKSCROLL_KAFKA_* or stands in --config.
+    is a variable BACKSCROLL_KAFKA_* or stands in --config. The tokens of Slack and Matrix are variables.
     """
-    from flows.run import run_service
+    settings = read_settings(popped(options), config)
+    chat = {name: options.pop(name) for name in ("out", "form")}
+    if platform is None:
+        if chat["out"] is not None:
+            raise click.UsageError("--out goes with --from: without it summaries go to a topic")
+        from flows.run import run_service
 
-    settings = read_settings(flags, config)
-    sys.exit(run_service(settings, workers=workers, process_id=process_id, addresses=addresses))
+        sys.exit(run_service(settings, **options))
+    if options != {"workers": 1, "process_id": None, "addresses": None}:
+        raise click.UsageError("--from has one process: leave out --workers, --process-id and --addresses")
+    from flows.chat import run_chat
+
+    sys.exit(run_chat(settings, platform, **chat))
 
 
 @main.group()

@@ -13,6 +13,7 @@ def user_error(err: BaseException) -> str | None:
     from connectors.embedders import EmbedderError
     from connectors.files import FormatError
     from connectors.kafka_errors import KafkaError
+    from connectors.live_errors import LiveError
     from connectors.openai_llm import LLMSetupError
     from flows.cluster import ClusterError
     from flows.settings import SettingsError
@@ -27,6 +28,7 @@ def user_error(err: BaseException) -> str | None:
         HistoryError,
         KafkaError,
         LLMSetupError,
+        LiveError,
         SettingsError,
         StateError,
     )

@@ -24,7 +24,7 @@ from operators.messages import DeadLetter
 from operators.summaries import Emission
 from operators.windows import Window
 
-__all__ = ["Job", "Outlet", "run_dataflow"]
+__all__ = ["Job", "Outlet", "OutletSinks", "run_dataflow"]
 
 X = TypeVar("X")
 
@@ -110,30 +110,44 @@ def _files_flow(job: Job, engine: Engine, outlet: Outlet) -> Dataflow:
         fail=engine.fail,
     )
 
-    def to_outlet(write: Callable[[Sequence[X]], None]) -> CallbackSink[X]:
-        """A sink whose failure stops the flow in good order; what it did not write is in the store."""
-
-        def guarded(items: Sequence[X]) -> None:
-            try:
-                write(items)
-            except Exception as err:
-                engine.fail(err)
-
-        return CallbackSink(guarded)
-
-    def write_letters(letters: Sequence[DeadLetter]) -> None:
-        outlet.dead_letters([letter.to_json() for letter in letters])
-
-    def write_open(items: Sequence[tuple[str, Window]]) -> None:
-        outlet.open_windows([_open_window(window) for _, window in items])
-
-    def write_summaries(items: Sequence[tuple[str, Emission]]) -> None:
-        outlet.summaries([emission.body for _, emission in items if emission.body is not None])
-
-    rejects = to_outlet(write_letters)
+    sinks = OutletSinks(engine, outlet)
     if job.kind == "ingest":
-        return ingest_flow(engine, source, to_outlet(write_open), rejects)
-    return summarize_flow(engine, source, to_outlet(write_summaries), rejects)
+        return ingest_flow(engine, source, sinks.open_windows, sinks.dead_letters)
+    return summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
+
+
+class OutletSinks:
+    """An outlet as Bytewax sinks.
+
+    A failure to write stops the flow in good order; what was not written is in the store.
+
+    Args:
+        engine: told of the failure.
+        outlet: written to.
+    """
+
+    def __init__(self, engine: Engine, outlet: Outlet) -> None:
+        def write_letters(letters: Sequence[DeadLetter]) -> None:
+            outlet.dead_letters([letter.to_json() for letter in letters])
+
+        def write_open(items: Sequence[tuple[str, Window]]) -> None:
+            outlet.open_windows([_open_window(window) for _, window in items])
+
+        def write_summaries(items: Sequence[tuple[str, Emission]]) -> None:
+            outlet.summaries([emission.body for _, emission in items if emission.body is not None])
+
+        def guarded(write: Callable[[Sequence[X]], None]) -> CallbackSink[X]:
+            def write_or_stop(items: Sequence[X]) -> None:
+                try:
+                    write(items)
+                except Exception as err:
+                    engine.fail(err)
+
+            return CallbackSink(write_or_stop)
+
+        self.dead_letters = guarded(write_letters)
+        self.open_windows = guarded(write_open)
+        self.summaries = guarded(write_summaries)
 
 
 def _open_window(window: Window) -> Mapping[str, Any]:

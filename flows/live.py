@@ -26,16 +26,19 @@ from operators.metrics import LOST
 __all__ = ["live_flow", "run_live"]
 
 
-def run_live(engine: Engine, settings: Settings, place: Mapping[str, Any]) -> None:
-    """Run the dataflow on live topics until the engine is to stop; the first process keeps the store.
+def run_live(
+    engine: Engine, settings: Settings, place: Mapping[str, Any], flow: Dataflow | None = None
+) -> None:
+    """Run the dataflow on live input until the engine is to stop; the first process keeps the store.
 
     Args:
         engine: the engine, over its store.
         settings: its settings.
         place: `process_id` and `addresses` in a cluster; both None for one process.
+        flow: the dataflow; the one on live topics when None.
     """
     recovery = RecoveryConfig(recovery_directory(settings), timedelta())  # type: ignore[no-untyped-call]
-    flow = live_flow(engine, settings)
+    flow = flow or live_flow(engine, settings)
     with ExitStack() as stack:
         if not place["process_id"]:
             stack.enter_context(maintained(cast(LanceStore, engine.histories.store), settings))

@@ -29,9 +29,18 @@ class FileOutlet:
         out: a JSON Lines file, rewritten from its start; standard output when None.
         dead_letters: a JSON Lines file for rejected input.
         form: `jsonl` or `cards` for standard output.
+        append: write behind what the files hold already.
     """
 
-    def __init__(self, out: Path | None, dead_letters: Path, form: Literal["jsonl", "cards"]) -> None:
+    def __init__(
+        self,
+        out: Path | None,
+        dead_letters: Path,
+        form: Literal["jsonl", "cards"],
+        *,
+        append: bool = False,
+    ) -> None:
+        self._mode: Literal["ab", "wb"] = "ab" if append else "wb"
         self.dead_letters_path = dead_letters
         self.left_open: list[Mapping[str, Any]] = []
         self.reasons: Counter[str] = Counter()
@@ -74,7 +83,7 @@ class FileOutlet:
 
     def _open(self, path: Path) -> IO[bytes]:
         try:
-            return self._files.enter_context(path.open("wb"))
+            return self._files.enter_context(path.open(self._mode))
         except OSError as err:
             raise click.UsageError(f"{path}: cannot be written: {err.strerror}") from err
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from flows.chat_settings import ChatSettings
 from flows.kafka_settings import KafkaSettings
 from flows.time_zones import time_zone
 
@@ -23,7 +24,7 @@ class SettingsError(ValueError):
     """A setting is unknown or has an impossible value; one line says which, where and what is right."""
 
 
-class Settings(KafkaSettings, BaseSettings):
+class Settings(KafkaSettings, ChatSettings, BaseSettings):
     """The engine's settings. Token counts are `cl100k_base`; defaults are the paper's."""
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
@@ -164,7 +165,7 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
         first = err.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         message = first["msg"].removeprefix("Value error, ")
-        secret = any(word in name for word in ("password", "secret", "key"))
+        secret = any(word in name for word in ("password", "secret", "key", "token"))
         shown = "" if first["loc"] == () or secret else f" (it is {first['input']!r})"
         raise SettingsError(f"{name}: {message}{shown}") from err
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from connectors.kafka_watch import BrokerWatch
-from flows.health import Health
+from flows.health import Brokers, Health
 from flows.health_server import serve
 from flows.kafka_settings import kafka_connection
 from flows.settings import Settings
@@ -48,13 +49,16 @@ class Watch:
 
 
 @contextmanager
-def watched(settings: Settings, *, processes: int = 1, alone: bool = True) -> Iterator[Watch]:
+def watched(
+    settings: Settings, *, processes: int = 1, alone: bool = True, upstream: Brokers | None = None
+) -> Iterator[Watch]:
     """Serve health and metrics while the context lasts, if the settings want them.
 
     Args:
         settings: the engine's settings.
         processes: local ones, whose metrics are added up.
         alone: no process on another machine belongs to the dataflow.
+        upstream: what is read from, where it is not Kafka.
 
     Raises:
         Mistake: the port cannot be had.
@@ -70,10 +74,10 @@ def watched(settings: Settings, *, processes: int = 1, alone: bool = True) -> It
             registry = CollectorRegistry()
             MultiProcessCollector(registry, str(metrics))  # type: ignore[no-untyped-call]
         watch = Watch(metrics)
-        brokers = BrokerWatch(kafka_connection(settings), watch.parts)
+        brokers = None if upstream else BrokerWatch(kafka_connection(settings), watch.parts)
         health = Health(
             watch.pulses,
-            brokers,
+            upstream or cast(Brokers, brokers),
             processes=processes,
             alone=alone,
             stall_seconds=settings.stall_seconds,
@@ -81,6 +85,7 @@ def watched(settings: Settings, *, processes: int = 1, alone: bool = True) -> It
         )
         pages = {"/livez": health.live, "/readyz": health.ready}
         stack.enter_context(serve(settings.http_host, settings.http_port, pages, registry))
-        brokers.start()
-        stack.callback(brokers.close)
+        if brokers is not None:
+            brokers.start()
+            stack.callback(brokers.close)
         yield watch

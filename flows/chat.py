@@ -1,0 +1,173 @@
+"""The engine on a live chat platform, as a command: Slack or Matrix in, summaries out, until stopped.
+
+The platform's listener, the engine and the store are in one process; no broker is needed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+from pydantic import SecretStr
+from rich.console import Console
+
+from flows.errors import user_error
+from flows.logs import set_up_logging
+from flows.mistakes import Mistake, in_one_line
+from flows.outlet import FileOutlet
+from flows.progress import report, show_progress
+from flows.settings import ENV_PREFIX, Settings
+from flows.stopping import ended_in_time, stoppable
+from flows.watch import watched
+
+if TYPE_CHECKING:
+    from connectors.listening import Platform
+    from operators.dense import Embedder
+
+__all__ = ["PlatformName", "run_chat"]
+
+PlatformName = Literal["slack", "matrix"]
+_PATIENCE_SECONDS = 3.5
+
+
+def run_chat(
+    settings: Settings,
+    platform: PlatformName,
+    *,
+    out: Path | None,
+    form: Literal["auto", "cards", "jsonl"],
+) -> int:
+    """Run the engine on a live platform; returns the exit code.
+
+    Args:
+        settings: the engine's settings; they need a store, and the platform's tokens.
+        platform: what to listen to.
+        out: JSON Lines file that summaries are appended to; standard output when None.
+        form: of summaries on standard output.
+
+    Raises:
+        click.ClickException: something is the user's to mend; one line.
+    """
+    console = Console(stderr=True, highlight=False)
+    set_up_logging()
+    if settings.store is None:
+        raise Mistake("run needs a --store: the history that summaries lean on")
+    _check(settings, platform)
+    shown: Literal["cards", "jsonl"] = form if form != "auto" else "cards" if sys.stdout.isatty() else "jsonl"
+    letters = (out.parent if out else Path()) / "dead-letters.jsonl"
+    counters: Counter[str] = Counter()
+    started = time.monotonic()
+    with in_one_line(), FileOutlet(out, letters, shown, append=True) as outlet:
+        with show_progress(console, counters, None):
+            _run(settings, platform, outlet, counters)
+        seconds = time.monotonic() - started
+        report(console, counters, seconds=seconds, dead_letters=letters, reasons=outlet.reasons)
+    return 0
+
+
+def _run(settings: Settings, platform: PlatformName, outlet: FileOutlet, counters: Counter[str]) -> None:
+    from connectors.inbox_source import InboxSource
+    from connectors.kafka_source import Feed
+    from connectors.listening import Listener
+    from flows.assembly import open_engine  # takes seconds
+    from flows.job import OutletSinks
+    from flows.live import run_live
+    from flows.recovery import prepare_recovery, recovery_directory
+    from flows.summarize import summarize_flow
+
+    path = recovery_directory(settings) / f"{platform}.inbox"
+    with open_engine(settings) as engine:
+        prepare_recovery(settings, 1)
+        listener = Listener(platform, _platform(settings, platform, engine.histories.embedder, path), path)
+
+        def exit_code() -> int:
+            if engine.failure is None:
+                return 0
+            click.echo(f"Error: {user_error(engine.failure) or repr(engine.failure)}", err=True)
+            return Mistake.exit_code
+
+        with (
+            stoppable() as stop,
+            ended_in_time(stop, _PATIENCE_SECONDS, exit_code),
+            watched(settings, upstream=listener) as watch,
+        ):
+            engine.counters, engine.stopping = counters, stop
+            engine.liveness.begin()
+            watch.follow(lambda: {0: engine.vitals.pulse}, stop)
+            feed = Feed(
+                throttled=lambda: engine.throttled,
+                stopping=stop.is_set,
+                fail=engine.fail,
+                lost=lambda *_: None,
+                at_end=engine.liveness.at_end,
+                vitals=engine.vitals,
+            )
+            source = InboxSource(
+                listener, feed=feed, lateness=engine.lateness, keep=timedelta(days=settings.inbox_days)
+            )
+            sinks = OutletSinks(engine, outlet)
+            flow = summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
+            run_live(engine, settings, {"process_id": None, "addresses": None}, flow)
+            if engine.failure is not None:
+                raise engine.failure
+
+
+def _check(settings: Settings, platform: PlatformName) -> None:
+    """Whether the extra is installed and the tokens are set.
+
+    Raises:
+        Mistake: one of them is not; it is named.
+    """
+    try:
+        if platform == "slack":
+            import connectors.slack_live
+        else:
+            import connectors.matrix_live  # noqa: F401
+    except ModuleNotFoundError as err:
+        if (err.name or "").partition(".")[0] in ("connectors", "operators"):
+            raise
+        raise Mistake(
+            f"--from {platform} needs the package {err.name}: pip install 'backscroll[{platform}]'"
+        ) from err
+    needed = {
+        "slack": ("slack_app_token", "slack_bot_token"),
+        "matrix": ("matrix_homeserver", "matrix_access_token"),
+    }
+    missing = [f"{ENV_PREFIX}{name.upper()}" for name in needed[platform] if not getattr(settings, name)]
+    if missing:
+        raise Mistake(f"--from {platform} needs {' and '.join(missing)}: set it in the environment")
+
+
+def _platform(settings: Settings, name: PlatformName, embedder: Embedder | None, inbox: Path) -> Platform:
+    from connectors.listening import OptOut
+    from flows.catchup_forms import Form
+    from flows.chat_catchup import ChatCatchup, SlackForm
+
+    backfill, opt_out = timedelta(days=settings.backfill_days), OptOut(settings.opt_out_word)
+    form = SlackForm if name == "slack" else Form
+    answer = ChatCatchup(settings, embedder, inbox, form).answer
+    if name == "slack":
+        from connectors.slack_live import SlackLive
+
+        return SlackLive(
+            settings.slack_app_token or SecretStr(""),
+            settings.slack_bot_token or SecretStr(""),
+            backfill,
+            opt_out,
+            answer,
+            settings.slack_api_url,
+        )
+    from connectors.matrix_live import MatrixLive
+
+    return MatrixLive(
+        settings.matrix_homeserver or "",
+        settings.matrix_access_token or SecretStr(""),
+        backfill,
+        opt_out,
+        answer,
+    )

@@ -1,0 +1,118 @@
+"""Catch somebody up in the chat itself: the store's windows, and what the inbox holds beyond them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+
+from connectors.inbox import Inbox
+from connectors.listening import Question
+from flows.catchup import digest_channels, make_recalling
+from flows.catchup_channels import read_channels
+from flows.catchup_forms import Form, nothing_new
+from flows.mistakes import Mistake
+from flows.settings import Settings
+from flows.time_zones import time_zone
+from operators.dense import Embedder
+from operators.digest import ChannelRead
+from operators.items import main_book
+from operators.messages import Author, ChannelKey, Turn, parse_message
+from operators.pages import pages
+from operators.people import Person
+from operators.salience import read
+from operators.span import SpanError, spans
+
+__all__ = ["ChatCatchup", "SlackForm"]
+
+_TOKENS = 400  # of all lines together
+_LAST = 40  # messages that tell the language where none is new
+_ELSEWHERE = "1d"  # since when, for somebody who has never written
+_NOTHING = "I have read nothing here yet: ask again in a while."
+_FAILED = "That did not work: whoever runs Backscroll finds the reason in its log."
+
+
+class SlackForm(Form):
+    """A digest as Slack shows it: links for ids, and its three signs escaped."""
+
+    def _id(self, turn: Turn) -> str:
+        link = turn.permalink or ""
+        shown = f"{self._local(turn.ts):%m-%d %H:%M}"
+        return f"<{link}|{shown}>" if link.startswith("https://") else self._text(turn.id)
+
+    def _text(self, text: str) -> str:
+        line = super()._text(text)
+        return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+class ChatCatchup:
+    """Answers questions about one channel, each in the channel that it was asked in.
+
+    Args:
+        settings: the engine's settings.
+        embedder: of its store.
+        inbox: where the platform's messages are.
+        form: how a digest is written.
+    """
+
+    def __init__(
+        self, settings: Settings, embedder: Embedder | None, inbox: Path, form: type[Form] = Form
+    ) -> None:
+        self._settings = settings
+        self._embedder = embedder
+        self._inbox = inbox
+        self._form = form
+
+    async def answer(self, question: Question, limit: int) -> list[str]:
+        """The answer, in parts of at most `limit` characters."""
+        return pages(await asyncio.to_thread(self._answer, question), limit)
+
+    def _answer(self, question: Question) -> str:
+        settings, key = self._settings, ChannelKey(self._settings.namespace, question.channel)
+        zone: tzinfo = UTC if settings.tz is None else time_zone(settings.tz)
+        with closing(Inbox(self._inbox)) as inbox:
+            beyond = [
+                parse_message(body, namespace=settings.namespace) for body in inbox.messages(question.channel)
+            ]
+        channels = read_channels(
+            settings, [], wanted=key.__eq__, embedder=self._embedder, counters=Counter(), beyond=beyond
+        )
+        if not channels or not channels[0].turns:
+            return _NOTHING
+        channel = channels[0]
+        try:
+            found = spans(
+                _since(question, channel), None, {key: channel.turns}, now=datetime.now(UTC), zone=zone
+            )
+            digests = digest_channels(
+                channels,
+                found,
+                settings,
+                recalling=make_recalling(settings, self._embedder),
+                me=_person(question, channel),
+                max_tokens=_TOKENS,
+                zone=zone,
+            )
+        except SpanError as err:
+            return str(err)
+        except Mistake:
+            return _FAILED
+        zone_name = settings.tz or "UTC"
+        if digests:
+            me = _person(question, channel)
+            return self._form(zone, zone_name, me.name, markdown=False).digests(digests, [])
+        last = channel.turns[-_LAST:]
+        return nothing_new(found, main_book(read(last)), zone, zone_name, max(turn.ts for turn in last))
+
+
+def _since(question: Question, channel: ChannelRead) -> str:
+    """What the person said, or their last message here."""
+    said = [turn.id for turn in channel.turns if turn.author.id == question.person and not turn.deleted]
+    return question.since or (said[-1] if said else _ELSEWHERE)
+
+
+def _person(question: Question, channel: ChannelRead) -> Person:
+    authors: dict[str, Author] = {turn.author.id: turn.author for turn in channel.turns if not turn.deleted}
+    return Person.named(question.person, authors.values())
