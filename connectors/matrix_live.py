@@ -70,6 +70,7 @@ class MatrixLive:
         Raises:
             LiveError: the token is refused.
         """
+        logging.getLogger("nio").setLevel(logging.CRITICAL)  # it quotes events that it finds odd
         client = AsyncClient(self.homeserver, config=AsyncClientConfig(max_timeouts=0))
         client.access_token = self.access_token.get_secret_value()
         try:

@@ -72,6 +72,7 @@ class SlackLive:
         Raises:
             LiveError: a token is refused, or a scope is missing.
         """
+        logging.getLogger("slack_sdk").setLevel(logging.CRITICAL)  # it is said in our words
         await _Session(self, inbox, listener).run()
 
 

@@ -8,7 +8,6 @@ __all__ = ["set_up_logging"]
 
 
 def set_up_logging() -> None:
-    """One line for what an operator should know; what clients log is said in our words."""
+    """One line for what an operator should know; kafka-python's own lines are said in our words."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for client in ("kafka", "slack_sdk", "nio"):
-        logging.getLogger(client).setLevel(logging.CRITICAL)
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -31,6 +31,7 @@ class LocalServer:
     def __exit__(self, *_: object) -> None:
         assert self._runner is not None
         self.run(self._runner.cleanup())
+        self.run(self._cancel())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
@@ -38,6 +39,13 @@ class LocalServer:
     def run(self, work: Coroutine[Any, Any, X]) -> X:
         """Run a coroutine on the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
+
+    async def _cancel(self) -> None:
+        """End requests whose client has gone."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     async def _start(self) -> None:
         self._runner = web.AppRunner(self.app, shutdown_timeout=0.1)

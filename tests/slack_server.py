@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -88,7 +89,8 @@ class SlackServer(LocalServer):
         id_ = f"envelope-{next(self._envelopes)}"
         if self.sockets and not self.deaf:
             body = {"envelope_id": id_, "type": kind, "payload": payload, "accepts_response_payload": False}
-            self.run(self.sockets[-1].send_json(body))
+            with suppress(ConnectionError):  # the client was killed a moment ago
+                self.run(self.sockets[-1].send_json(body))
         return id_
 
     def refresh(self) -> None:

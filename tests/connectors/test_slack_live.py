@@ -260,7 +260,10 @@ def test_a_refused_token_is_one_line(slack: SlackServer, path: Path) -> None:
         ({"type": "message", "text": "hi", "ts": "1.0", "channel": "D1", "channel_type": "im"}, None),
         ({"type": "reaction_added"}, None),
         ({"type": "message", "subtype": "message_deleted", "previous_message": {"ts": "1.0"}}, "delete"),
-        ({"type": "message", "subtype": "message_changed", "message": {"ts": "1.0", "subtype": "tombstone"}}, "delete"),
+        (
+            {"type": "message", "subtype": "message_changed", "message": {"ts": "1", "subtype": "tombstone"}},
+            "delete",
+        ),
         ({"type": "message", "subtype": "message_changed"}, "edit"),
         ({}, None),
     ],
