@@ -10,9 +10,10 @@ Each thread opens an `Inbox` of its own on the file (SQLite, write-ahead log).
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -103,9 +104,9 @@ class Inbox:
 
     # What arrived and was not looked at yet
 
-    def arrive(self, body: bytes) -> None:
-        """Keep what a platform sent, as it came; it may be acknowledged afterwards."""
-        self._database.execute("INSERT INTO arrivals (body) VALUES (?)", (body,))
+    def arrive(self, arrival: Mapping[str, Any]) -> None:
+        """Keep what a platform sent; it may be acknowledged afterwards."""
+        self._database.execute("INSERT INTO arrivals (body) VALUES (?)", (_json(arrival),))
 
     def next_arrival(self) -> tuple[int, bytes] | None:
         """The oldest arrival that was not dropped, with its number."""
@@ -234,19 +235,21 @@ class Inbox:
             keep: how long the others stay, for catch-ups of windows that are open.
         """
         before = (datetime.now(UTC) - keep).isoformat()
-        self._database.execute(
-            "DELETE FROM events WHERE number <= :done AND (received < :before OR op != 'delete' AND EXISTS ("
-            "SELECT 1 FROM events AS later WHERE later.channel = events.channel AND later.id = events.id "
-            "AND later.op = 'delete' AND later.number > events.number AND later.number <= :done))",
-            {"done": done, "before": before},
-        )
-        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted text is out of the log, too
+        # Where the file is locked for so long, as by a large backfill, another time will do.
+        with suppress(sqlite3.OperationalError):
+            self._database.execute(
+                "DELETE FROM events WHERE number <= :done AND (received < :before OR "
+                "op != 'delete' AND EXISTS (SELECT 1 FROM events AS later WHERE later.channel = events.channel AND later.id = events.id "
+                "AND later.op = 'delete' AND later.number > events.number AND later.number <= :done))",
+                {"done": done, "before": before},
+            )
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted text is out of the log, too
 
     def _append(self, op: str, message: Mapping[str, Any]) -> None:
         received = datetime.now(UTC).isoformat()
         self._database.execute(
             "INSERT INTO events (received, channel, id, op, body) VALUES (?, ?, ?, ?, ?)",
-            (received, message["channel"], message["id"], op, orjson.dumps(message)),
+            (received, message["channel"], message["id"], op, _json(message)),
         )
 
     def _learn(self, message: Mapping[str, Any], digest: bytes | None) -> None:
@@ -255,3 +258,11 @@ class Inbox:
             "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?)",
             (message["channel"], message["id"], message.get("thread"), author, digest),
         )
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    """JSON in UTF-8, in which half a surrogate pair, which some clients send, is a question mark."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, ensure_ascii=False).encode(errors="replace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -108,6 +109,8 @@ class Listener:
             self._loop.run_until_complete(self._task)
         except asyncio.CancelledError:
             pass
+        except sqlite3.Error as err:
+            self.error = LiveError(f"inbox {self.path} cannot be used: {err}")
         except BaseException as err:
             self.error = err
         finally:

@@ -155,7 +155,7 @@ class _Session:
         if envelope.type == "events_api":
             found = arrival(object_in(payload, "event"), self._slack.opt_out)
             if found is not None:
-                self._inbox.arrive(orjson.dumps(found))
+                self._inbox.arrive(found)
                 self._listener.is_current = False
                 self._wake.set()
         elif envelope.type == "slash_commands" and self._slack.answer is not None:
@@ -214,9 +214,9 @@ class _Session:
         with self._inbox.transaction():
             if kind in ("post", "edit"):
                 self._offer(channel, message, text_in(found, "edited"))
-            elif kind in ("delete", "withhold"):
+            elif kind in ("delete", "withhold") and found["id"]:
                 name, stored = self._inbox.channel_name(channel), found.get("was_stored", True)
-                self._inbox.erase(name, found["id"], utc_time(found["at"], "event_ts"), was_stored=stored)
+                self._inbox.erase(name, found["id"], _now(), was_stored=stored)
             self._inbox.drop_arrival(number)
         self._listener.ends = {self._listener.name: self._inbox.end}
 

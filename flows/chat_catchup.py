@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime, tzinfo
@@ -13,7 +14,7 @@ from connectors.listening import Question
 from flows.catchup import digest_channels, make_recalling
 from flows.catchup_channels import read_channels
 from flows.catchup_forms import Form, nothing_new
-from flows.mistakes import Mistake
+from flows.errors import user_error
 from flows.settings import Settings
 from flows.time_zones import time_zone
 from operators.dense import Embedder
@@ -27,6 +28,7 @@ from operators.span import SpanError, spans
 
 __all__ = ["ChatCatchup", "SlackForm"]
 
+_LOG = logging.getLogger(__name__)
 _TOKENS = 400  # of all lines together
 _LAST = 40  # messages that tell the language where none is new
 _ELSEWHERE = "1d"  # since when, for somebody who has never written
@@ -64,10 +66,17 @@ class ChatCatchup:
         self._embedder = embedder
         self._inbox = inbox
         self._form = form
+        self._one_at_a_time = asyncio.Lock()
 
     async def answer(self, question: Question, limit: int) -> list[str]:
         """The answer, in parts of at most `limit` characters."""
-        return pages(await asyncio.to_thread(self._answer, question), limit)
+        async with self._one_at_a_time:
+            try:
+                text = await asyncio.to_thread(self._answer, question)
+            except Exception as err:  # the person is told, and what holds no chat is logged
+                _LOG.error("a catch-up failed: %s", user_error(err) or type(err).__name__)
+                text = _FAILED
+        return pages(text, limit)
 
     def _answer(self, question: Question) -> str:
         settings, key = self._settings, ChannelKey(self._settings.namespace, question.channel)
@@ -97,8 +106,6 @@ class ChatCatchup:
             )
         except SpanError as err:
             return str(err)
-        except Mistake:
-            return _FAILED
         zone_name = settings.tz or "UTC"
         if digests:
             me = _person(question, channel)

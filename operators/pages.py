@@ -50,7 +50,8 @@ def _blocks(text: str, limit: int) -> Iterator[str]:
 
 def _pieces(line: str, limit: int) -> Iterator[str]:
     while len(line) > limit:
-        cut = max((end.start() for end in _SENTENCE_END.finditer(line, 0, limit + 1)), default=0)
+        ends = (end.start() for end in _SENTENCE_END.finditer(line, 0, limit + 1))
+        cut = max((end for end in ends if end <= limit), default=0)
         cut = cut or max(line.rfind(" ", 1, limit + 1), 0) or limit
         yield line[:cut].rstrip()
         line = line[cut:].lstrip()

@@ -17,7 +17,10 @@ PREFIX = "/_matrix/client/v3"
 
 
 class MatrixServer(LocalServer):
-    """Tokens are counts of events. `limited` counts, by path, the calls that are answered with 429."""
+    """Tokens are counts of events.
+
+    By path, `limited` counts the calls that are still answered with 429, `broken` those with 502.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,6 +29,7 @@ class MatrixServer(LocalServer):
         self.most = 10  # of a timeline
         self.page = 4
         self.limited: Counter[str] = Counter()
+        self.broken: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
         self._ids = itertools.count(1)
         self._start_time = int(time.time() * 1000) - 60_000
@@ -84,6 +88,9 @@ class MatrixServer(LocalServer):
         self.calls[name] += 1
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return web.json_response({"errcode": "M_UNKNOWN_TOKEN", "error": "unknown"}, status=401)
+        if self.broken[name] > 0:
+            self.broken[name] -= 1
+            return web.Response(status=502, text="<html>bad gateway</html>", content_type="text/html")
         if self.limited[name] > 0:
             self.limited[name] -= 1
             return web.json_response(

@@ -206,6 +206,17 @@ def test_an_encrypted_room_is_said_to_be_unread(
     ]
 
 
+def test_an_outage_passes(matrix: MatrixServer, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    matrix.broken.update({"sync": 1})
+    matrix.say(HARBOR, "ana", "hello")
+    with listening(matrix, path):
+        read(matrix, path)
+    assert told(path) == [("post", "hello")]
+    assert [record.message.split(":")[0] for record in caplog.records if record.levelname == "WARNING"] == [
+        "matrix"
+    ]
+
+
 def test_a_refused_token_is_one_line(matrix: MatrixServer, path: Path) -> None:
     with listening(matrix, path, access_token=SecretStr("wrong")) as listener:
         error = until(lambda: listener.error, "it fails")

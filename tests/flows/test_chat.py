@@ -17,10 +17,12 @@ import pytest
 from click.testing import CliRunner
 from commands import BACKSCROLL, WORDS
 from local_server import until
+from matrix_server import BOT, TOKEN, MatrixServer
 from slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 
 from flows.cli import main
 
+HARBOR = "!harbor:example.org"
 SLACK = {"BACKSCROLL_SLACK_APP_TOKEN": APP_TOKEN, "BACKSCROLL_SLACK_BOT_TOKEN": BOT_TOKEN}
 
 
@@ -103,6 +105,30 @@ def test_a_killed_engine_on_slack_loses_and_repeats_nothing_and_answers_in_the_c
     assert "can you tell the pilots?" in answer
     assert "<https://acme.slack.com/archives/C1/p" in answer
     assert "secret" not in answer
+    assert "Traceback" not in log(store)
+
+
+def test_matrix_is_summarised_and_answers_in_the_room(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with MatrixServer() as matrix:
+        matrix.room(HARBOR, "Harbor", ana="Ana", ben="Ben")
+        matrix.room("!other:example.org", "Other", cem="Cem")
+        matrix.say("!other:example.org", "cem", "The secret berth is nine.")
+        posts = [matrix.say(HARBOR, "ana", words(number)) for number in range(20)]
+        matrix.edit(HARBOR, "ana", posts[1], "We meet at the quay instead.")
+        settings = {"BACKSCROLL_MATRIX_HOMESERVER": matrix.url, "BACKSCROLL_MATRIX_ACCESS_TOKEN": TOKEN}
+        with engine("matrix", store, settings) as running:
+            until(lambda: posts[8] in str(summaries(store)), "the past is summarised", 60)
+            matrix.say(HARBOR, "ben", "We decided to ship on Monday. Ana, can you tell the pilots?")
+            matrix.say(HARBOR, "ana", "!catchup")  # since her last message
+            until(lambda: matrix.events[-1][1]["sender"] == BOT, "the question is answered", 30)
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(15) == 0, log(store)
+    assert [id_ for _, id_, *_ in turns(store)] == posts[:14]
+    assert turns(store)[1][2] == "We meet at the quay instead."
+    body = matrix.events[-1][1]["content"]["body"]
+    assert "We decided to ship on Monday. Ana, can you tell the pilots?" in body
+    assert "secret" not in body
     assert "Traceback" not in log(store)
 
 
