@@ -41,6 +41,16 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 PRAGMA user_version = {_VERSION};
 """
 
+_TRIM = """
+DELETE FROM events WHERE number <= :done AND (
+    received < :before OR op != 'delete' AND EXISTS (
+        SELECT 1 FROM events AS later
+        WHERE later.channel = events.channel AND later.id = events.id
+        AND later.op = 'delete' AND later.number > events.number AND later.number <= :done
+    )
+)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -235,14 +245,8 @@ class Inbox:
             keep: how long the others stay, for catch-ups of windows that are open.
         """
         before = (datetime.now(UTC) - keep).isoformat()
-        # Where the file is locked for so long, as by a large backfill, another time will do.
-        with suppress(sqlite3.OperationalError):
-            self._database.execute(
-                "DELETE FROM events WHERE number <= :done AND (received < :before OR "
-                "op != 'delete' AND EXISTS (SELECT 1 FROM events AS later WHERE later.channel = events.channel AND later.id = events.id "
-                "AND later.op = 'delete' AND later.number > events.number AND later.number <= :done))",
-                {"done": done, "before": before},
-            )
+        with suppress(sqlite3.OperationalError):  # it is locked, as by a large backfill: later, then
+            self._database.execute(_TRIM, {"done": done, "before": before})
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted text is out of the log, too
 
     def _append(self, op: str, message: Mapping[str, Any]) -> None:

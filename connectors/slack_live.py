@@ -29,6 +29,7 @@ from connectors.fields import object_in, text_in, utc_time
 from connectors.files import DELETED, Skipped
 from connectors.inbox import Inbox
 from connectors.listening import Answer, Listener, OptOut, Question
+from connectors.slack_answers import CHARACTERS, send_answer
 from connectors.slack_events import arrival, raw_text
 from connectors.slack_messages import slack_message
 from connectors.slack_web import SlackWeb, api_error, refused
@@ -37,8 +38,6 @@ from operators.messages import MessageError, format_time
 __all__ = ["SlackLive"]
 
 _LOG = logging.getLogger(__name__)
-_CHARACTERS = 4_000  # of a message
-_RESPONSES = 5  # that a command's address takes
 _ALIVE_SECONDS = 10.0
 _AFTER_A_START, _AFTER_A_GAP = timedelta(days=1), timedelta(minutes=10)  # that are read once more
 _THREADS = timedelta(days=7)  # how old a message may be whose new replies are looked for
@@ -286,23 +285,18 @@ class _Session:
 
     # The command
 
-    async def _reply(self, payload: Mapping[str, Any], answer: Answer) -> None:
+    async def _reply(self, command: Mapping[str, Any], answer: Answer) -> None:
         """Answer `/catchup` so that only who asked sees it."""
-        channel, person = text_in(payload, "channel_id"), text_in(payload, "user_id")
+        channel, person = text_in(command, "channel_id"), text_in(command, "user_id")
         try:
             if self._inbox.begins(channel) is None:
                 parts = ["I have read nothing here: invite me to this channel first."]
             else:
-                name = self._inbox.channel_name(channel)
-                parts = await answer(Question(name, person, text_in(payload, "text").strip()), _CHARACTERS)
-            async with aiohttp.ClientSession() as session:
-                for number, part in enumerate(parts):
-                    if number >= _RESPONSES:
-                        await self._web.client.chat_postEphemeral(channel=channel, user=person, text=part)
-                        continue
-                    body = {"response_type": "ephemeral", "text": part}
-                    async with session.post(text_in(payload, "response_url"), json=body) as response:
-                        response.raise_for_status()
+                question = Question(
+                    self._inbox.channel_name(channel), person, text_in(command, "text").strip()
+                )
+                parts = await answer(question, CHARACTERS)
+            await send_answer(self._web.client, command, parts)
         except Exception as err:  # listening goes on; its text may hold chat
             _LOG.warning("slack: a catch-up was not answered: %s", type(err).__name__)
 

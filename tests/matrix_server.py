@@ -32,7 +32,8 @@ class MatrixServer(LocalServer):
         self.broken: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
         self._ids = itertools.count(1)
-        self._start_time = int(time.time() * 1000) - 60_000
+        self.apart = 1.0  # seconds between events
+        self.began = time.time() - 60
         self._news: asyncio.Event | None = None
         self._told = set[str]()  # rooms whose state was sent
         self.app.router.add_get(f"{PREFIX}/account/whoami", self._whoami)
@@ -71,7 +72,7 @@ class MatrixServer(LocalServer):
         number = next(self._ids)
         sender = person if person.startswith("@") else f"@{person}:example.org"
         event = {"type": kind, "event_id": f"${number}", "sender": sender, "content": content, **fields}
-        event["origin_server_ts"] = self._start_time + number * 1000
+        event["origin_server_ts"] = int((self.began + number * self.apart) * 1000)
         self.events.append((room, event))
         if self._news is not None:
             self.loop.call_soon_threadsafe(self._news.set)

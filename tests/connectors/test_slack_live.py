@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
+from inboxes import events, held, listening, told
 from local_server import until
 from pydantic import SecretStr
 from slack_server import APP_TOKEN, BOT, BOT_TOKEN, SlackServer
 
-from connectors.inbox import Inbox
 from connectors.listening import Listener, OptOut, Question
 from connectors.live_errors import LiveError
 from connectors.slack_events import arrival
@@ -37,31 +36,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "slack.inbox"
 
 
-@contextmanager
-def listening(slack: SlackServer, path: Path, *, current: bool = True, **options: Any) -> Iterator[Listener]:
-    """A listener over the server; once it has read what it missed."""
+def live(slack: SlackServer, **options: Any) -> SlackLive:
     given: dict[str, Any] = {"app_token": SecretStr(APP_TOKEN), "bot_token": SecretStr(BOT_TOKEN)}
     given |= {"backfill": timedelta(days=30), "opt_out": OptOut("#nolog"), "api_url": f"{slack.url}/api/"}
-    listener = Listener("slack", SlackLive(**{**given, "ping_seconds": 0.2, **options}), path)
-    listener.start()
-    try:
-        if current:
-            until(lambda: listener.is_current or listener.error, "everything missed is read")
-            assert listener.error is None
-        yield listener
-    finally:
-        listener.close()
-
-
-def events(path: Path) -> list[dict[str, Any]]:
-    """What the dataflow would read."""
-    with closing(Inbox(path)) as inbox:
-        return [orjson.loads(entry.body) for entry in inbox.read(0, 1000)]
-
-
-def told(path: Path) -> list[tuple[str, str]]:
-    """Operation and text of each event."""
-    return [(event.get("op", "post"), event.get("text", event["id"])) for event in events(path)]
+    return SlackLive(**{**given, "ping_seconds": 0.2, **options})
 
 
 def settled(slack: SlackServer, listener: Listener, envelope: str) -> None:
@@ -70,7 +48,7 @@ def settled(slack: SlackServer, listener: Listener, envelope: str) -> None:
 
 
 def test_posts_edits_and_deletions_are_handed_on_as_people_read_them(slack: SlackServer, path: Path) -> None:
-    with listening(slack, path) as listener:
+    with listening(live(slack), path) as listener:
         first = slack.post(GENERAL, "U1", "Ask <@U2> or <@U9> about <#C1>")
         slack.post(GENERAL, "U2", "Will do", thread_ts=first)
         slack.edit(GENERAL, first, "Ask <@U2> &amp; nobody else")
@@ -92,7 +70,7 @@ def test_posts_edits_and_deletions_are_handed_on_as_people_read_them(slack: Slac
 
 
 def test_unfurls_joins_and_repeated_deliveries_change_nothing(slack: SlackServer, path: Path) -> None:
-    with listening(slack, path) as listener:
+    with listening(live(slack), path) as listener:
         ts = slack.post(GENERAL, "U1", "see <https://example.com>")
         message = slack.messages[GENERAL][ts]
         unfurled = {**message, "attachments": [{"title": "Example", "text": "a page"}]}
@@ -120,7 +98,7 @@ def test_the_past_is_read_page_by_page_with_threads_within_the_rate_limits(
     posts = [slack.post(GENERAL, "U1", f"m{number}") for number in range(7)]
     slack.post(GENERAL, "U2", "reply", thread_ts=posts[2])
     slack.limited.update({"conversations.history": 1})
-    with listening(slack, path):
+    with listening(live(slack), path):
         pass
     assert told(path) == [("post", f"m{number}") for number in range(7)] + [("post", "reply")]
     assert slack.calls["conversations.history"] == 4  # three pages, one of them asked for twice
@@ -128,7 +106,7 @@ def test_the_past_is_read_page_by_page_with_threads_within_the_rate_limits(
 
 def test_a_past_beyond_the_bound_is_not_read(slack: SlackServer, path: Path) -> None:
     slack.post(GENERAL, "U1", "an hour ago")
-    with listening(slack, path, backfill=timedelta(minutes=5)) as listener:
+    with listening(live(slack, backfill=timedelta(minutes=5)), path) as listener:
         assert told(path) == []
         old = next(iter(slack.messages[GENERAL]))
         slack.edit(GENERAL, old, "an hour ago, edited")
@@ -139,7 +117,7 @@ def test_a_past_beyond_the_bound_is_not_read(slack: SlackServer, path: Path) -> 
 def test_what_happened_while_nobody_listened_is_found_and_nothing_comes_twice(
     slack: SlackServer, path: Path
 ) -> None:
-    with listening(slack, path) as listener:
+    with listening(live(slack), path) as listener:
         kept, edited, deleted = (slack.post(GENERAL, "U1", text) for text in ("kept", "edited", "deleted"))
         slack.post(GENERAL, "U2", "early reply", thread_ts=kept)
         settled(slack, listener, "envelope-4")
@@ -149,7 +127,7 @@ def test_what_happened_while_nobody_listened_is_found_and_nothing_comes_twice(
     slack.post(GENERAL, "U1", "new")
     before = len(told(path))
     for _ in range(2):
-        with listening(slack, path):
+        with listening(live(slack), path):
             pass
     assert told(path)[before:] == [
         ("edit", "edited twice"), ("post", "late reply"), ("post", "new"), ("delete", deleted),
@@ -157,7 +135,7 @@ def test_what_happened_while_nobody_listened_is_found_and_nothing_comes_twice(
 
 
 def test_a_new_connection_finds_what_was_told_to_nobody(slack: SlackServer, path: Path) -> None:
-    with listening(slack, path) as listener:
+    with listening(live(slack), path) as listener:
         slack.deaf = True
         slack.post(GENERAL, "U1", "said into the void")
         slack.deaf = False
@@ -171,7 +149,7 @@ def test_a_new_connection_finds_what_was_told_to_nobody(slack: SlackServer, path
 def test_an_envelope_that_was_acknowledged_is_on_disk_although_nobody_has_looked_at_it(
     slack: SlackServer, path: Path
 ) -> None:
-    with listening(slack, path) as listener:
+    with listening(live(slack), path) as listener:
         slack.limited.update({"users.info": 1_000})  # the worker waits for a name
         slack.post(GENERAL, "U9", "before the crash")
         until(lambda: slack.acked == ["envelope-1"], "the envelope is acknowledged")
@@ -179,7 +157,7 @@ def test_an_envelope_that_was_acknowledged_is_on_disk_although_nobody_has_looked
         assert not listener.is_current
     slack.limited.clear()
     slack.messages[GENERAL].clear()  # so that no history can tell it
-    with listening(slack, path):
+    with listening(live(slack), path):
         pass
     assert told(path)[0] == ("post", "before the crash")
 
@@ -187,7 +165,7 @@ def test_an_envelope_that_was_acknowledged_is_on_disk_although_nobody_has_looked
 def test_a_channel_that_the_app_is_invited_to_is_read_from_its_past_on(
     slack: SlackServer, path: Path
 ) -> None:
-    with listening(slack, path) as listener:
+    with listening(live(slack), path) as listener:
         slack.channel(ROPES, "ropes")
         slack.deaf = True
         slack.post(ROPES, "U1", "long before")
@@ -208,7 +186,7 @@ def test_a_message_with_the_opt_out_word_is_nowhere_and_an_edit_that_adds_it_del
     for client in ("slack_sdk", "aiohttp"):
         caplog.set_level(logging.CRITICAL, client)
     slack.post(GENERAL, "U1", "sekret past #NoLog")
-    with listening(slack, path) as listener:
+    with listening(live(slack), path) as listener:
         slack.post(GENERAL, "U1", "sekret one #nolog")
         second = slack.post(GENERAL, "U1", "harmless")
         slack.edit(GENERAL, second, "sekret two #nolog")
@@ -216,11 +194,11 @@ def test_a_message_with_the_opt_out_word_is_nowhere_and_an_edit_that_adds_it_del
         settled(slack, listener, "envelope-5")
         with closing(sqlite3.connect(path)) as database:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        held = b"".join(file.read_bytes() for file in path.parent.glob("slack.inbox*"))
-        assert b"harmless" in held
-        assert b"sekret" not in held
+        on_disk = held(path)
+        assert b"harmless" in on_disk
+        assert b"sekret" not in on_disk
     assert told(path) == [("post", "harmless"), ("delete", second)]
-    with listening(slack, path):
+    with listening(live(slack), path):
         pass
     assert len(told(path)) == 2
     assert "sekret" not in caplog.text
@@ -233,7 +211,7 @@ def test_a_command_is_answered_where_only_its_author_sees_it(slack: SlackServer,
         asked.append(question)
         return [f"part {number} of at most {limit}" for number in range(7)]
 
-    with listening(slack, path, answer=answer):
+    with listening(live(slack, answer=answer), path):
         envelope = slack.command(GENERAL, "U1", " 2d ")
         until(lambda: len(slack.answers) == 7, "all parts came")
         slack.command("C404", "U1", "2d")
@@ -247,7 +225,7 @@ def test_a_command_is_answered_where_only_its_author_sees_it(slack: SlackServer,
 
 
 def test_a_refused_token_is_one_line(slack: SlackServer, path: Path) -> None:
-    with listening(slack, path, current=False, app_token=SecretStr("xapp-wrong")) as listener:
+    with listening(live(slack, app_token=SecretStr("xapp-wrong")), path) as listener:
         error = until(lambda: listener.error, "it fails")
     assert isinstance(error, LiveError)
     assert str(error) == "slack: a token was refused (invalid_auth): check the app token and the bot token"
