@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+from urllib.request import urlopen
 
 import lancedb
 import pytest
+from brokers import free_port
 from click.testing import CliRunner
 from commands import BACKSCROLL, WORDS
 from local_server import until
@@ -63,6 +65,12 @@ def turns(store: Path) -> list[tuple[int, str, str, bool]]:
     """Place, id, text and absence of every recorded turn."""
     rows = lancedb.connect(store).open_table("turns").to_arrow().to_pylist()
     return sorted((row["seq"], row["id"], row["text"], row["deleted"]) for row in rows)
+
+
+def is_ready(port: int) -> bool:
+    with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/readyz") as page:
+        return page.read() == b"ok: 1 of 1 partitions are read\n"
+    return False
 
 
 def log(store: Path) -> str:
@@ -117,9 +125,11 @@ def test_matrix_is_summarised_and_answers_in_the_room(tmp_path: Path) -> None:
         posts = [matrix.say(HARBOR, "ana", words(number)) for number in range(20)]
         matrix.edit(HARBOR, "ana", posts[1], "We meet at the quay instead.")
         settings = {"BACKSCROLL_MATRIX_HOMESERVER": matrix.url, "BACKSCROLL_MATRIX_ACCESS_TOKEN": TOKEN}
-        with engine("matrix", store, settings) as running:
+        port = free_port()
+        with engine("matrix", store, settings | {"BACKSCROLL_HTTP_PORT": str(port)}) as running:
             until(lambda: posts[8] in str(summaries(store)), "the past is summarised", 60)
             matrix.say(HARBOR, "ben", "We decided to ship on Monday. Ana, can you tell the pilots?")
+            until(lambda: is_ready(port), "it is ready")
             matrix.say(HARBOR, "ana", "!catchup")  # since her last message
             until(lambda: matrix.events[-1][1]["sender"] == BOT, "the question is answered", 30)
             running.send_signal(signal.SIGTERM)
