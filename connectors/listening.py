@@ -21,10 +21,14 @@ __all__ = ["Answer", "Listener", "OptOut", "Platform", "Question"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Somebody asks in a channel what they missed: the channel's name, their id, the span in their words."""
+    """Somebody asks in a channel what they missed.
+
+    `channel` is its name, `person` their id, `name` what they are called, `since` the span in their words.
+    """
 
     channel: str
     person: str
+    name: str
     since: str
 
 

@@ -254,10 +254,10 @@ class _Session:
 
     async def _reply(self, event: Mapping[str, Any], room: str, answer: Answer) -> None:
         """Answer `!catchup` in a thread of that message: Matrix has no message for one person alone."""
-        asked, id_ = text_in(object_in(event, "content"), "body").strip(), text_in(event, "event_id")
-        question = Question(
-            self._inbox.channel_name(room), text_in(event, "sender"), asked.removeprefix(_COMMAND).strip()
-        )
+        id_, person = text_in(event, "event_id"), text_in(event, "sender")
+        asked = text_in(object_in(event, "content"), "body").strip().removeprefix(_COMMAND).strip()
+        name = self._name_of(room, person) or person
+        question = Question(self._inbox.channel_name(room), person, name, asked)
         thread = {
             "rel_type": "m.thread",
             "event_id": id_,

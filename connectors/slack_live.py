@@ -292,9 +292,9 @@ class _Session:
             if self._inbox.begins(channel) is None:
                 parts = ["I have read nothing here: invite me to this channel first."]
             else:
-                question = Question(
-                    self._inbox.channel_name(channel), person, text_in(command, "text").strip()
-                )
+                name = self._web.workspace.names.users.get(person) or text_in(command, "user_name") or person
+                asked = text_in(command, "text").strip()
+                question = Question(self._inbox.channel_name(channel), person, name, asked)
                 parts = await answer(question, CHARACTERS)
             await send_answer(self._web.client, command, parts)
         except Exception as err:  # listening goes on; its text may hold chat

@@ -121,5 +121,6 @@ def _since(question: Question, channel: ChannelRead) -> str:
 
 
 def _person(question: Question, channel: ChannelRead) -> Person:
-    authors: dict[str, Author] = {turn.author.id: turn.author for turn in channel.turns if not turn.deleted}
+    authors = {question.person: Author(question.person, question.name)}
+    authors |= {turn.author.id: turn.author for turn in channel.turns if not turn.deleted}
     return Person.named(question.person, authors.values())

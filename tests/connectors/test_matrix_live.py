@@ -166,7 +166,7 @@ def test_a_command_is_answered_in_a_thread_and_neither_is_stored(matrix: MatrixS
         command = matrix.say(HARBOR, "ana", "!catchup 2d")
         until(lambda: len(matrix.events) == 4, "both parts came")
         read(matrix, path)
-    assert asked == [Question("Harbor", "@ana:example.org", "2d")]
+    assert asked == [Question("Harbor", "@ana:example.org", "Ana", "2d")]
     parts = [event for _, event in matrix.events if event["sender"] == BOT]
     assert [part["content"]["body"] for part in parts] == ["part 0 of at most 2000", "part 1 of at most 2000"]
     assert {part["content"]["msgtype"] for part in parts} == {"m.notice"}

@@ -217,7 +217,7 @@ def test_a_command_is_answered_where_only_its_author_sees_it(slack: SlackServer,
         slack.command("C404", "U1", "2d")
         until(lambda: len(slack.answers) == 8, "the other answer came")
     assert envelope in slack.acked
-    assert asked == [Question("general", "U1", "2d")]
+    assert asked == [Question("general", "U1", "Ana", "2d")]
     assert {part["response_type"] for part in slack.answers} == {"ephemeral"}
     assert [part["text"] for part in slack.answers[:7]] == [f"part {n} of at most 4000" for n in range(7)]
     assert slack.calls["chat.postEphemeral"] == 2  # an address takes five
