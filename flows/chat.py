@@ -1,6 +1,7 @@
 """The engine on a live chat platform, as a command: Slack or Matrix in, summaries out, until stopped.
 
-The platform's listener, the engine and the store are in one process; no broker is needed.
+The platform's listener, the engine and the store are in one process; no broker is needed, but where
+one is named, summaries go to its topics.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -47,7 +50,8 @@ def run_chat(
     Args:
         settings: the engine's settings; they need a store, and the platform's tokens.
         platform: what to listen to.
-        out: JSON Lines file that summaries are appended to; standard output when None.
+        out: JSON Lines file that summaries are appended to. When None they go to the topics, if the
+            settings name brokers, else to standard output.
         form: of summaries on standard output.
 
     Raises:
@@ -58,25 +62,39 @@ def run_chat(
     if settings.store is None:
         raise Mistake("run needs a --store: the history that summaries lean on")
     _check(settings, platform)
-    shown: Literal["cards", "jsonl"] = form if form != "auto" else "cards" if sys.stdout.isatty() else "jsonl"
-    letters = (out.parent if out else Path()) / "dead-letters.jsonl"
     counters: Counter[str] = Counter()
     started = time.monotonic()
-    with in_one_line(), FileOutlet(out, letters, shown, append=True) as outlet:
+    letters = (out.parent if out else Path()) / "dead-letters.jsonl"
+    refused: Path | str = letters
+    reasons: Mapping[str, int] = {}
+    with in_one_line(), ExitStack() as stack:
+        outlet: FileOutlet | None = None
+        if out is None and "kafka_brokers" in settings.model_fields_set:
+            refused = f"topic {settings.kafka_dead_letters}"
+        else:
+            outlet = stack.enter_context(FileOutlet(out, letters, _shown(form), append=True))
+            reasons = outlet.reasons
         with show_progress(console, counters, None):
             _run(settings, platform, outlet, counters)
-        seconds = time.monotonic() - started
-        report(console, counters, seconds=seconds, dead_letters=letters, reasons=outlet.reasons)
+    report(console, counters, seconds=time.monotonic() - started, dead_letters=refused, reasons=reasons)
     return 0
 
 
-def _run(settings: Settings, platform: PlatformName, outlet: FileOutlet, counters: Counter[str]) -> None:
+def _shown(form: Literal["auto", "cards", "jsonl"]) -> Literal["cards", "jsonl"]:
+    if form != "auto":
+        return form
+    return "cards" if sys.stdout.isatty() else "jsonl"
+
+
+def _run(
+    settings: Settings, platform: PlatformName, outlet: FileOutlet | None, counters: Counter[str]
+) -> None:
     from connectors.inbox_source import InboxSource
     from connectors.kafka_source import Feed
     from connectors.listening import Listener
     from flows.assembly import open_engine  # takes seconds
     from flows.job import OutletSinks
-    from flows.live import run_live
+    from flows.live import run_live, to_topics_flow
     from flows.recovery import prepare_recovery, recovery_directory
     from flows.summarize import summarize_flow
 
@@ -110,8 +128,11 @@ def _run(settings: Settings, platform: PlatformName, outlet: FileOutlet, counter
             source = InboxSource(
                 listener, feed=feed, lateness=engine.lateness, keep=timedelta(days=settings.inbox_days)
             )
-            sinks = OutletSinks(engine, outlet)
-            flow = summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
+            if outlet is None:
+                flow = to_topics_flow(engine, settings, source)
+            else:
+                sinks = OutletSinks(engine, outlet)
+                flow = summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
             run_live(engine, settings, {"process_id": None, "addresses": None}, flow)
             if engine.failure is not None:
                 raise engine.failure

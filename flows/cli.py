@@ -134,7 +134,11 @@ def replay(**options: Any) -> None:
 @click.option(
     "--from", "platform", type=click.Choice(("slack", "matrix")), help="Live chat instead of topics."
 )
-@click.option("--out", type=FILE, help="With --from: append summaries.  [default: standard output]")
+@click.option(
+    "--out",
+    type=FILE,
+    help="With --from: append summaries.  [default: topics with --brokers, else stdout]",
+)
 @click.option(
     "--as",
     "form",

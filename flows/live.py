@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from bytewax.dataflow import Dataflow
+from bytewax.inputs import Source
 from bytewax.recovery import RecoveryConfig
 from bytewax.run import cli_main
 
@@ -21,9 +22,10 @@ from flows.recovery import recovery_directory
 from flows.settings import Settings
 from flows.summarize import summarize_flow
 from operators.engine import Engine
+from operators.messages import Received
 from operators.metrics import LOST
 
-__all__ = ["live_flow", "run_live"]
+__all__ = ["live_flow", "run_live", "to_topics_flow"]
 
 
 def run_live(
@@ -59,8 +61,7 @@ def live_flow(engine: Engine, settings: Settings) -> Dataflow:
         KafkaError: the brokers cannot be used, or a topic does not exist.
     """
     connection = kafka_connection(settings)
-    written = (settings.kafka_summaries, settings.kafka_dead_letters, settings.kafka_debug)
-    connection.partitions([*settings.kafka_topic_names, *(topic for topic in written if topic is not None)])
+    connection.partitions(settings.kafka_topic_names)
 
     def lost(topic: str, partition: int, messages: int) -> None:
         engine.counters["lost"] += messages
@@ -83,7 +84,18 @@ def live_flow(engine: Engine, settings: Settings) -> Dataflow:
             vitals=engine.vitals,
         ),
     )
-    stopping = engine.stopping.is_set
+    return to_topics_flow(engine, settings, source)
+
+
+def to_topics_flow(engine: Engine, settings: Settings, source: Source[Received]) -> Dataflow:
+    """The summarizing dataflow from a source to the topics of the settings.
+
+    Raises:
+        KafkaError: the brokers cannot be used, or a topic does not exist.
+    """
+    connection, stopping = kafka_connection(settings), engine.stopping.is_set
+    written = (settings.kafka_summaries, settings.kafka_dead_letters, settings.kafka_debug)
+    connection.partitions([topic for topic in written if topic is not None])
     return summarize_flow(
         engine,
         source,

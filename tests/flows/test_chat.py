@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import lancedb
 import pytest
-from brokers import free_port
+from brokers import Broker, free_port
 from click.testing import CliRunner
 from commands import BACKSCROLL, WORDS
 from local_server import until
@@ -33,9 +33,12 @@ def words(number: int) -> str:
 
 
 @contextmanager
-def engine(platform: str, store: Path, settings: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def engine(
+    platform: str, store: Path, settings: Mapping[str, str], *, to_file: bool = True
+) -> Iterator[subprocess.Popen[bytes]]:
     """The command, until the context ends; killed then, if it still runs."""
-    command = [BACKSCROLL, "run", "--from", platform, "--store", store, "--out", store.parent / "out.jsonl"]
+    command = [BACKSCROLL, "run", "--from", platform, "--store", store, "--window", "200"]
+    command += ["--out", store.parent / "out.jsonl"] if to_file else []
     environment = {
         **os.environ,
         "BACKSCROLL_HTTP_PORT": "0",
@@ -44,9 +47,7 @@ def engine(platform: str, store: Path, settings: Mapping[str, str]) -> Iterator[
     }
     log: IO[bytes]
     with (store.parent / "log").open("ab") as log:
-        running = subprocess.Popen(
-            [*command, "--window", "200"], env=environment, stderr=log, cwd=store.parent
-        )
+        running = subprocess.Popen(command, env=environment, stderr=log, cwd=store.parent)
         try:
             yield running
         finally:
@@ -116,7 +117,8 @@ def test_a_killed_engine_on_slack_loses_and_repeats_nothing_and_answers_in_the_c
     assert "Traceback" not in log(store)
 
 
-def test_matrix_is_summarised_and_answers_in_the_room(tmp_path: Path) -> None:
+@pytest.mark.parametrize("own_broker", ["noida"], indirect=True)
+def test_matrix_is_summarised_into_topics_and_answers_in_the_room(tmp_path: Path, own_broker: Broker) -> None:
     store = tmp_path / "store"
     with MatrixServer() as matrix:
         matrix.room(HARBOR, "Harbor", ana="Ana", ben="Ben")
@@ -126,8 +128,15 @@ def test_matrix_is_summarised_and_answers_in_the_room(tmp_path: Path) -> None:
         matrix.edit(HARBOR, "ana", posts[1], "We meet at the quay instead.")
         settings = {"BACKSCROLL_MATRIX_HOMESERVER": matrix.url, "BACKSCROLL_MATRIX_ACCESS_TOKEN": TOKEN}
         port = free_port()
-        with engine("matrix", store, settings | {"BACKSCROLL_HTTP_PORT": str(port)}) as running:
-            until(lambda: posts[8] in str(summaries(store)), "the past is summarised", 60)
+        settings |= {"BACKSCROLL_HTTP_PORT": str(port), "BACKSCROLL_KAFKA_BROKERS": own_broker.address}
+        for topic in ("summaries", "dead-letters"):
+            own_broker.create(topic)
+        with engine("matrix", store, settings, to_file=False) as running:
+            first, second = own_broker.read("summaries", 2, seconds=60)
+            assert (first.key, second.key) == (
+                b"default/Harbor:0-6:backscroll",
+                b"default/Harbor:7-13:backscroll",
+            )
             matrix.say(HARBOR, "ben", "We decided to ship on Monday. Ana, can you tell the pilots?")
             until(lambda: is_ready(port), "it is ready")
             matrix.say(HARBOR, "ana", "!catchup")  # since her last message
