@@ -6,17 +6,16 @@ import asyncio
 import logging
 from collections import Counter
 from contextlib import closing
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from pathlib import Path
 
 from connectors.inbox import Inbox
 from connectors.listening import Question
-from flows.catchup import digest_channels, make_recalling
+from flows.catchup import digest_channels, make_recalling, shown_zone
 from flows.catchup_channels import read_channels
 from flows.catchup_forms import Form, nothing_new
 from flows.errors import user_error
 from flows.settings import Settings
-from flows.time_zones import time_zone
 from operators.dense import Embedder
 from operators.digest import ChannelRead
 from operators.items import main_book
@@ -80,7 +79,7 @@ class ChatCatchup:
 
     def _answer(self, question: Question) -> str:
         settings, key = self._settings, ChannelKey(self._settings.namespace, question.channel)
-        zone: tzinfo = UTC if settings.tz is None else time_zone(settings.tz)
+        zone, zone_name = shown_zone(settings)
         with closing(Inbox(self._inbox)) as inbox:
             beyond = [
                 parse_message(body, namespace=settings.namespace) for body in inbox.messages(question.channel)
@@ -106,7 +105,6 @@ class ChatCatchup:
             )
         except SpanError as err:
             return str(err)
-        zone_name = settings.tz or "UTC"
         if digests:
             me = _person(question, channel)
             return self._form(zone, zone_name, me.name, markdown=False).digests(digests, [])
