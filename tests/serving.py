@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -208,11 +210,27 @@ def differing(records: list[Any]) -> list[str]:
     return wrong
 
 
+_DATABASES = (b"SQLite", b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # themselves, and their logs
+
+
 def files_with(folder: Path, secret: str) -> set[str]:
-    """The files that hold a text; LanceDB compresses by FSST, which escapes rare bytes."""
-    found = set[str]()
+    """The files that hold a text, also as LanceDB compresses it (FSST escapes rare bytes), or in a state."""
+    found, told = set[str](), secret.encode()
     for file in folder.rglob("*"):
         content = file.read_bytes() if file.is_file() else b""
-        if secret.encode() in content or secret.encode() in content.replace(b"\xff", b""):
+        if (
+            told in content
+            or told in content.replace(b"\xff", b"")
+            or any(told in s for s in _states(content))
+        ):
             found.add(str(file.relative_to(folder)))
     return found
+
+
+def _states(content: bytes) -> Iterator[bytes]:
+    """What compressed states in a recovery file hold, those that were deleted but not written over too."""
+    if not content.startswith(_DATABASES):
+        return
+    for start in re.finditer(rb"\x78\x01", content):
+        with suppress(zlib.error):
+            yield zlib.decompressobj().decompress(content[start.start() :], 1 << 20)
