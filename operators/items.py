@@ -126,13 +126,18 @@ def _of_sentences(reading: Reading, people: Sequence[Person], zone: tzinfo) -> I
         else:
             owner = _named_owner(sentence, people, book)
         if owner is not None or is_request:
-            due = find_due(sentence, said, book) or find_due(reading.text, said, book)
+            stated = " ".join(one for one in _sentences(reading.text) if not asks(one))
+            due = find_due(sentence, said, book) or find_due(stated, said, book)
             score = reading.salience + (0.2 if owner is not None else -0.2) + 0.2 * (due is not None)
             yield Found("action", turn, text, score, owner, due, is_question, to)
         elif is_question and not book.rhetoric.fullmatch(sentence.strip()):
             says = sum(start <= word.start < end for word in reading.content)
             if says >= (_CONTENT if book.spaced else 1):
                 yield Found("question", turn, text, reading.salience, asks=True, to=to)
+
+
+def _sentences(text: str) -> list[str]:
+    return [text[start:end] for start, end in sentences(text)]
 
 
 def asks(sentence: str) -> bool:

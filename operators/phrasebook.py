@@ -88,7 +88,8 @@ _EN = PhraseBook(
         decision(?: no\.?)? \d+
         decided(?: to| on| against| that)
         (?<!the )(?<!as )(?<!we )agreed(?! (?:on|not|answer)\b)[.:,!]
-        let's (?:do|go with|go for|keep|use|take|ship|drop|merge|stick|say|move)
+        let's (?:do|go with|go for|keep|use|take|ship|drop|merge|stick|say|move)(?! (?:on
+        |in mind|that|going|an? (?:look|step|break|moment|guess)|[^.?!]{0,30}\bexamples?)\b)
         we (?:keep|go with|take|use|drop|ship|stick with|will go with|stay with)
         we(?:'re| are) going with|going with
         it stays (?:as|the way|that way)
@@ -101,8 +102,9 @@ _EN = PhraseBook(
     ),
     promised=_lines(
         r"""
-        (?:i'll|i will|we'll|we will)(?! (?:not|never|be|remember|have to)\b)
-        i(?:'m| am) (?:going to|gonna|doing|writing|taking|preparing|working on)
+        (?:i'll|i will|we'll|we will)(?! (?:not|never|be|remember|have to|need)\b)
+        i(?:'m| am) (?:going to|gonna|writing|preparing|working on|taking(?! (?:it|things|one|each|a break)\b)
+        |doing(?! (?:well|great|good|fine|ok|okay|alright|better|pretty|really|so|my best)\b))
         i (?:take|start|build|finally build|fix|write|send|call|talk|inform|remind|ask|check|book|make|prepare
         |review|import|add|deliver|try|bring|apologi[sz]e)(?! (?:it was|that|this)\b)
         on it|mine|i own (?:it|this)|i promise

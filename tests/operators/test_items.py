@@ -28,6 +28,10 @@ def items(*lines: str) -> list[tuple[str, str, str | None, str | None]]:
         (["Ana: The berths that we agreed on are closed now."], []),
         (["Ben: I'll write the release notes by Friday."], [("action", "m0", "Ben", "2026-03-06")]),
         (["Ben: I will not write the release notes."], []),
+        (["Ana: Let's take the second parser."], [("decision", "m0", None, None)]),
+        (["Ana: Let's take the second parser as an example."], []),
+        (["Ana: I'm taking it one day at a time."], []),
+        (["Ana: I'll write the notes. How is your berth today?"], [("action", "m0", "Ana", None)]),
         (
             ["Ben: hm", "Ana: Ben, can you rotate the tokens tomorrow?"],
             [("action", "m1", "Ben", "2026-03-03")],
