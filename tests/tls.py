@@ -59,8 +59,14 @@ def tls_proxy(port: int, to_port: int, cert_file: Path, key_file: Path) -> Itera
         writer.close()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", to_port)
-        await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
+        writers = [writer]
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", to_port)
+            writers.append(inner_writer)
+            await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
+        finally:
+            for one in writers:
+                one.transport.abort()
 
     async def close(server: asyncio.Server) -> None:
         server.close()
@@ -68,6 +74,8 @@ def tls_proxy(port: int, to_port: int, cert_file: Path, key_file: Path) -> Itera
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        for _ in range(3):  # connections that are given up take a turn or two of the loop
+            await asyncio.sleep(0)
         await loop.shutdown_default_executor()
 
     thread = threading.Thread(target=loop.run_forever, daemon=True)

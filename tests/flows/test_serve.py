@@ -114,8 +114,8 @@ def test_a_card_arrives_while_replay_writes_and_an_open_page_does_not_hold_the_e
             assert next_card(stream)["summary"]["summary"] == "10:02 Ana: We decided to wait."
             with urlopen(f"{address}api/catchup?since=2026-03-02&me=Ana", timeout=30) as answer:
                 caught_up = json.load(answer)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == -signal.SIGTERM
         assert process.stderr is not None
         assert process.stderr.read() == ""
     (channel,) = caught_up["channels"]
