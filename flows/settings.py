@@ -81,7 +81,7 @@ class Settings(KafkaSettings, ChatSettings, BaseSettings):
     )
     pending_windows: int = Field(256, ge=1, description="windows in flight before the source waits")
     unrecorded_windows: int = Field(
-        16, ge=1, description="of 32 turns or 1,024 tokens, closed and not recorded before the source waits"
+        32, ge=1, description="closed and not recorded before the source waits; of one channel a quarter"
     )
     llm: str | None = Field(None, description="URL of a server, vllm:MODEL or cassette:FILE")
     llm_record: Path | None = Field(None, description="cassette that answers are appended to")

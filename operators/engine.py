@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -14,12 +15,13 @@ from prometheus_client import Gauge
 from operators.changes import Changes
 from operators.histories import Histories
 from operators.memory import Retrieval
+from operators.messages import ChannelKey
 from operators.metrics import PENDING_WINDOWS
 from operators.stages import GapStage, SummaryStage
 from operators.vitals import Vitals
 from operators.windows import Window, WindowCutter
 
-__all__ = ["Engine", "Liveness", "Pending", "weight"]
+__all__ = ["Engine", "Liveness", "Pending"]
 
 _USUAL_TURNS, _USUAL_TOKENS = 32, 1024  # of a window
 
@@ -110,7 +112,7 @@ class Liveness:
         return self.since is not None
 
 
-def weight(item: Window | Changes) -> int:
+def _weight(item: Window | Changes) -> int:
     """How many windows of usual size an item is, while it is part of the state."""
     if isinstance(item, Changes) or not item.turns:
         return 1
@@ -147,7 +149,7 @@ class Engine:
     budget: int = 1024
     max_gaps: int = 8
     pending_limit: int = 256
-    unrecorded_limit: int = 16
+    unrecorded_limit: int = 32
     embedding_windows: int = 1
     lateness: timedelta = timedelta()
     scattered_channels: bool = False
@@ -159,6 +161,26 @@ class Engine:
     vitals: Vitals = field(default_factory=Vitals)
     stopping: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
+    _waiting: Counter[ChannelKey] = field(default_factory=Counter)
+    _counting: threading.Lock = field(default_factory=threading.Lock)
+
+    def wait_to_be_recorded(self, items: Iterable[Window | Changes], *, done: bool = False) -> None:
+        """Count closed windows and changes that begin to wait, or that are done.
+
+        They are part of the state, and one channel's state has to stay small: where a quarter of what
+        may wait is of one channel, it counts as all of it.
+        """
+        most, few = self.unrecorded_limit, max(self.unrecorded_limit // 4, 1)
+        with self._counting:
+            for item in items:
+                key = item.key if isinstance(item, Changes) else item.ref.key
+                before = self._waiting[key]
+                after = before + (-_weight(item) if done else _weight(item))
+                crowded = (after >= few) - (before >= few)
+                self.unrecorded.add(after - before + crowded * most)
+                self._waiting[key] = after
+                if not after:
+                    del self._waiting[key]
 
     @property
     def throttled(self) -> bool:

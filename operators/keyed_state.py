@@ -10,7 +10,7 @@ from bytewax.operators import StatefulBatchLogic
 
 from operators.admission import Admission, AdmissionState, Admitted, Event
 from operators.changes import Change, Changes
-from operators.engine import Engine, weight
+from operators.engine import Engine
 from operators.history import ChannelHistory, HistoryError
 from operators.messages import ChannelKey, DeadLetter, Message, MessageError, Received, Turn
 from operators.metrics import DEAD_LETTERS
@@ -224,7 +224,7 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
             return [], self.RETAIN
         self._engine.counters["provisional"] += 1
         self._engine.pending.add(1)
-        self._engine.unrecorded.add(weight(window))
+        self._engine.wait_to_be_recorded([window])
         return [window], self.RETAIN
 
     def snapshot(self) -> Stamped | None:
@@ -239,5 +239,5 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
         windows = sum(isinstance(item, Window) for item in out)
         self._engine.counters["windows"] += windows
         self._engine.pending.add(windows)
-        self._engine.unrecorded.add(sum(map(weight, out)))
+        self._engine.wait_to_be_recorded(out)
         return out

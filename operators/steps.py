@@ -17,7 +17,7 @@ from operators import preparing
 from operators.admission import Admitted
 from operators.calls import ConcurrentCalls, Grouped, Work, on_executor
 from operators.changes import Changes
-from operators.engine import Engine, weight
+from operators.engine import Engine
 from operators.history import StoredSummary
 from operators.keyed_state import AdmissionLogic, Arrival, CuttingLogic, reject
 from operators.llm import LLMError
@@ -99,7 +99,7 @@ def record_history(
         try:
             return await (_change(item) if isinstance(item, Changes) else _record(item))
         finally:
-            engine.unrecorded.add(-weight(item))
+            engine.wait_to_be_recorded([item], done=True)
 
     async def _record(window: Window) -> tuple[Window, ...]:
         if not window.ref.final or not window.turns:
@@ -119,7 +119,7 @@ def record_history(
 
     def count_resumed(items: Sequence[Window | Changes]) -> None:
         engine.pending.add(sum(isinstance(item, Window) for item in items))
-        engine.unrecorded.add(sum(map(weight, items)))
+        engine.wait_to_be_recorded(items)
 
     recorded = _concurrently(step_id, windows, record, engine, count_resumed)
     return op.flat_map_value(f"{step_id}_windows", recorded, lambda items: items)
