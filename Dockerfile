@@ -15,7 +15,7 @@ COPY connectors connectors
 COPY flows flows
 COPY operators operators
 COPY web web
-RUN /opt/backscroll/bin/pip install --quiet --extra-index-url "$TORCH_INDEX" -c constraints.txt ".[serve]" \
+RUN /opt/backscroll/bin/pip install --quiet --extra-index-url "$TORCH_INDEX" -c constraints.txt ".[matrix,serve,slack]" \
     && /opt/backscroll/bin/pip check \
     && /opt/backscroll/bin/pip uninstall --quiet --yes pip
 
