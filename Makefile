@@ -16,7 +16,7 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -q -m timing
-	$(BIN)/python -m pytest -q -m "not timing" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -m "not timing" -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
