@@ -12,17 +12,23 @@ from typing import Any, TypeVar
 import openai
 from pydantic import BaseModel
 
-from operators.llm import Answer, BadAnswer, LLMError, LLMRefused, LLMUnavailable, Prompt, Usage, parse_answer
+from operators.llm import (
+    Answer,
+    BadAnswer,
+    LLMError,
+    LLMRefused,
+    LLMSetupError,
+    LLMUnavailable,
+    Prompt,
+    Usage,
+    parse_answer,
+)
 
-__all__ = ["LLMSetupError", "OpenAIChat", "base_url"]
+__all__ = ["OpenAIChat", "base_url"]
 
 T = TypeVar("T", bound=BaseModel)
 # What the client raises, and what it trips over when a body is no JSON or of an odd shape.
 _FAULTS = (openai.OpenAIError, ValueError, TypeError, AttributeError, OverflowError)
-
-
-class LLMSetupError(RuntimeError):
-    """The language model cannot be used as configured; one line says what would be right."""
 
 
 def base_url(url: str) -> str:

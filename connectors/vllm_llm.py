@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from connectors.openai_llm import LLMSetupError
-from operators.llm import Answer, LLMUnavailable, Prompt, Usage, parse_answer
+from operators.llm import Answer, LLMSetupError, LLMUnavailable, Prompt, Usage, parse_answer
 
 __all__ = ["VLLMInProcess"]
 

@@ -14,10 +14,10 @@ def user_error(err: BaseException) -> str | None:
     from connectors.files import FormatError
     from connectors.kafka_errors import KafkaError
     from connectors.live_errors import LiveError
-    from connectors.openai_llm import LLMSetupError
     from flows.cluster import ClusterError
     from flows.settings import SettingsError
     from operators.history import HistoryError
+    from operators.llm import LLMSetupError
     from operators.state import StateError
 
     mendable = (

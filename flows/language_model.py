@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.cassette import Cassette, Recorder
-from connectors.openai_llm import LLMSetupError, OpenAIChat
 from flows.settings import Settings
 from operators.extractive import ExtractiveSummarizer
 from operators.gaps import GapDetector
-from operators.llm import LLM, LLMUnavailable
+from operators.llm import LLM, LLMSetupError, LLMUnavailable
 from operators.metrics import Metered
 from operators.paid import AnswerStore, PaidAnswers, Spending
 from operators.resilience import CircuitBreaker, Limited, SecondTry
@@ -132,6 +131,8 @@ def open_llm(
         return engine, engine.models
     if not source.startswith(("http://", "https://")):
         raise LLMSetupError(f"llm {source!r}: use the URL of a server, vllm:MODEL or cassette:FILE")
+    from connectors.openai_llm import OpenAIChat  # a second at every start that needs no server
+
     server = OpenAIChat(
         source,
         api_key=_api_key(settings, source),

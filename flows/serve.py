@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from connectors.lancedb_reading import StoreReader, recorded_fingerprint
-from connectors.openai_llm import LLMSetupError
 from flows.catchup import digest_channels, make_recalling, shown_zone
 from flows.embedding import make_embedder, make_fingerprint
 from flows.language_model import open_model
@@ -23,7 +22,7 @@ from flows.mistakes import Mistake, in_one_line
 from flows.settings import Settings
 from operators.dense import Embedder, OneAtATime
 from operators.digest import ChannelDigest, ChannelRead
-from operators.llm import LLMUnavailable
+from operators.llm import LLMSetupError, LLMUnavailable
 from operators.people import Person
 from operators.span import Spans
 

@@ -27,6 +27,7 @@ __all__ = [
     "CircuitOpen",
     "LLMError",
     "LLMRefused",
+    "LLMSetupError",
     "LLMUnavailable",
     "Prompt",
     "Usage",
@@ -70,6 +71,10 @@ class BadAnswer(LLMError):
         self.kind = kind
         self.usage = usage
         self.raw = raw
+
+
+class LLMSetupError(RuntimeError):
+    """The language model cannot be used as configured; one line says what would be right."""
 
 
 class LLMRefused(LLMError):
