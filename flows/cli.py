@@ -18,6 +18,7 @@ from flows.options import (
     popped,
     read_settings,
     setting,
+    shown_as,
 )
 
 __all__ = ["main"]
@@ -99,14 +100,7 @@ def main() -> None:
 @main.command()
 @_common
 @click.option("--out", type=FILE, help="Summaries as JSON Lines.  [default: standard output]")
-@click.option(
-    "--as",
-    "form",
-    type=click.Choice(("auto", "cards", "jsonl")),
-    default="auto",
-    show_default=True,
-    help="On standard output: cards on a terminal, JSON Lines elsewhere.",
-)
+@shown_as("On standard output: cards on a terminal, JSON Lines elsewhere.")
 @_summaries
 @click.option("--detected", type=FILE, help="Recorded gaps to use instead of the rules.")
 @click.option("--into", help="Send the messages to kafka://host:port/topic instead of summarising them.")
@@ -139,14 +133,7 @@ def replay(**options: Any) -> None:
     type=FILE,
     help="With --from: append summaries.  [default: topics with --brokers, else stdout]",
 )
-@click.option(
-    "--as",
-    "form",
-    type=click.Choice(("auto", "cards", "jsonl")),
-    default="auto",
-    show_default=True,
-    help="With --from, on standard output: cards on a terminal, JSON Lines elsewhere.",
-)
+@shown_as("With --from, on standard output: cards on a terminal, JSON Lines elsewhere.")
 @setting("--backfill", "backfill_days", type=float, help="With --from: days of a new channel's past.  [30]")
 @setting("--start", "kafka_start", help="earliest, latest or a time, where never read.  [default: earliest]")
 @setting("--store", "store", help="LanceDB history: a directory or s3://bucket/prefix.")
@@ -328,14 +315,7 @@ def create(
     help="What is there as well, or only what arrives.",
 )
 @click.option("--channel", help="Only this one: channel or namespace/channel.")
-@click.option(
-    "--as",
-    "form",
-    type=click.Choice(("auto", "cards", "jsonl")),
-    default="auto",
-    show_default=True,
-    help="Cards on a terminal, JSON Lines elsewhere.",
-)
+@shown_as("Cards on a terminal, JSON Lines elsewhere.")
 @click.option("--limit", type=click.IntRange(1), help="End after so many.  [default: when interrupted]")
 @config_option
 def tail(

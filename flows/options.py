@@ -21,6 +21,7 @@ __all__ = [
     "popped",
     "read_settings",
     "setting",
+    "shown_as",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,6 +50,12 @@ def setting(flag: str, name: str, **options: Any) -> Callable[[F], F]:
     """An option that is also a setting; its environment variable stands in the help."""
     variable = f"BACKSCROLL_{name.upper()}"
     return click.option(flag, name, envvar=variable, show_envvar=True, **options)
+
+
+def shown_as(help_: str) -> Callable[[F], F]:
+    """The option of how summaries are shown."""
+    forms = click.Choice(("auto", "cards", "jsonl"))
+    return click.option("--as", "form", type=forms, default="auto", show_default=True, help=help_)
 
 
 def option_group(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -110,8 +110,10 @@ def _of_sentences(reading: Reading, people: Sequence[Person], zone: tzinfo) -> I
     book, turn = book_of(reading), reading.turn
     others = [person for person in people if not person.wrote(turn.author)]
     said = turn.ts.astimezone(zone).date()
-    for start, end in sentences(reading.text):
-        sentence = reading.text[start:end]
+    spans = sentences(reading.text)
+    parts = [reading.text[start:end] for start, end in spans]
+    stated = " ".join(part for part in parts if not asks(part))
+    for (start, end), sentence in zip(spans, parts, strict=True):
         is_question = asks(sentence)
         text = quoted(turn.text, start, end)
         to = addressed(sentence, others)
@@ -126,7 +128,6 @@ def _of_sentences(reading: Reading, people: Sequence[Person], zone: tzinfo) -> I
         else:
             owner = _named_owner(sentence, people, book)
         if owner is not None or is_request:
-            stated = " ".join(one for one in _sentences(reading.text) if not asks(one))
             due = find_due(sentence, said, book) or find_due(stated, said, book)
             score = reading.salience + (0.2 if owner is not None else -0.2) + 0.2 * (due is not None)
             yield Found("action", turn, text, score, owner, due, is_question, to)
@@ -134,10 +135,6 @@ def _of_sentences(reading: Reading, people: Sequence[Person], zone: tzinfo) -> I
             says = sum(start <= word.start < end for word in reading.content)
             if says >= (_CONTENT if book.spaced else 1):
                 yield Found("question", turn, text, reading.salience, asks=True, to=to)
-
-
-def _sentences(text: str) -> list[str]:
-    return [text[start:end] for start, end in sentences(text)]
 
 
 def asks(sentence: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from connectors.lancedb_reading import ChannelEntry
 from operators.messages import Turn
 from operators.summaries import GapEntry, MemoryEntry, Summary
+from web.access import Reader
 from web.api import Place
 from web.cards import Text, marked, place
 from web.drawing import page
@@ -29,16 +30,7 @@ def window(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Resp
     """All messages of the window that holds a turn."""
     card = _card(request, entry, seq)
     turns = library_of(request).store.turns(entry.key, card.window.first_seq, card.window.last_seq)
-    return page(
-        request,
-        "window.html",
-        reader=reader,
-        entry=entry,
-        key=entry.key,
-        card=card,
-        turns=turns,
-        pieces=_pieces(card, turns),
-    )
+    return _page(request, "window.html", reader, card, entry=entry, turns=turns)
 
 
 @router.get("/c/{namespace}/{channel}/at/{seq}")
@@ -46,15 +38,13 @@ def message(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Res
     """A message with those around it."""
     card = _card(request, entry, seq)
     turns = library_of(request).context(entry.key, seq, _AROUND)
-    return page(
+    return _page(
         request,
         "message.html",
-        reader=reader,
+        reader,
+        card,
         entry=entry,
-        key=entry.key,
-        card=card,
         turns=turns,
-        pieces=_pieces(card, turns),
         seq=seq,
         around=_AROUND,
     )
@@ -67,16 +57,7 @@ def rests(
     """The messages that a sentence rests on."""
     card = _card(request, entry, seq)
     turns = library_of(request).store.turns_at(entry.key, on[:10])
-    return page(
-        request,
-        "rests.html",
-        reader=reader,
-        entry=entry,
-        key=entry.key,
-        card=card,
-        turns=turns,
-        pieces=_pieces(card, turns),
-    )
+    return _page(request, "rests.html", reader, card, entry=entry, turns=turns)
 
 
 @router.get("/c/{namespace}/{channel}/w/{seq}/gap/{number}")
@@ -93,17 +74,16 @@ def gap(request: Request, reader: ReaderOf, entry: Channel, seq: int, number: in
         for memory in _explaining(summary, entry_gap, number)
     ]
     turns = library.store.turns_at(entry.key, [said] if said >= 0 else [])
-    return page(
+    return _page(
         request,
         "gap.html",
-        reader=reader,
+        reader,
+        card,
         entry=entry,
-        key=entry.key,
-        card=card,
-        gap=entry_gap,
         turns=turns,
+        marked_gaps=[(number, entry_gap)],
+        gap=entry_gap,
         contexts=contexts,
-        pieces=_pieces(card, turns, [(number, entry_gap)]),
     )
 
 
@@ -117,6 +97,23 @@ def _explaining(summary: Summary, gap: GapEntry, number: int) -> list[MemoryEntr
     return list({entry.seq: entry for entry in found}.values())
 
 
+def _page(
+    request: Request,
+    template: str,
+    reader: Reader,
+    card: Card,
+    *,
+    entry: ChannelEntry,
+    turns: Sequence[Turn],
+    marked_gaps: Sequence[tuple[int, GapEntry]] | None = None,
+    **shown: Any,
+) -> Response:
+    """A page of turns that belong to a card, with all gaps of its window marked or those given."""
+    pieces = _pieces(card, turns, marked_gaps)
+    channel = {"reader": reader, "entry": entry, "key": entry.key}
+    return page(request, template, **channel, card=card, turns=turns, pieces=pieces, **shown)
+
+
 def _card(request: Request, entry: ChannelEntry, seq: int) -> Card:
     found = library_of(request).card_of(entry.key, seq) if 0 <= seq < entry.turns else None
     if found is None:
@@ -125,7 +122,7 @@ def _card(request: Request, entry: ChannelEntry, seq: int) -> Card:
 
 
 def _pieces(
-    card: Card, turns: Sequence[Turn], gaps: Sequence[tuple[int, GapEntry]] | None = None
+    card: Card, turns: Sequence[Turn], gaps: Sequence[tuple[int, GapEntry]] | None
 ) -> dict[int, list[Text]]:
     """The texts of turns by place; those of the card's window with their gaps marked."""
     if gaps is None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from hashlib import blake2b
 from typing import Annotated
 
 from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from connectors.lancedb_reading import ChannelEntry
+from connectors.lancedb_reading import ChannelEntry, StoreReader
+from web.access import Reader
 from web.api import Place
 from web.drawing import page, templates
 from web.library import Card, Library
@@ -41,20 +43,22 @@ class _Listed:
 @router.get("/")
 def channels(request: Request, reader: ReaderOf) -> Response:
     """All channels with what is new since the last visit."""
-    listed = _listed(request, library_of(request).store.channels(reader.namespaces), latest=True)
-    return page(request, "channels.html", reader=reader, listed=listed)
+    store = library_of(request).store
+    state = _state(store, reader)  # before what is shown: what comes meanwhile is then news
+    listed = _listed(request, store.channels(reader.namespaces), latest=True)
+    return page(request, "channels.html", reader=reader, listed=listed, state=state)
 
 
 @router.get("/events", response_class=StreamingResponse)
-def changes(request: Request, reader: ReaderOf) -> StreamingResponse:
-    """Tells the list of channels that a channel of the reader has changed."""
-    store, last = library_of(request).store, list[object]()
+def changes(request: Request, reader: ReaderOf, state: str = "") -> StreamingResponse:
+    """Tells the list of channels that a channel of the reader has changed since a `state` of them."""
+    store = library_of(request).store
+    last = state or _state(store, reader)
 
     def news() -> list[str]:
-        now = store.channels(reader.namespaces), store.activity(reader.namespaces)
-        changed = bool(last) and last[-1] != now
-        last[:] = [now]
-        return [sent_event("change", "channels")] if changed else []
+        nonlocal last
+        before, last = last, _state(store, reader)
+        return [sent_event("change", "channels")] if last != before else []
 
     return event_stream(watch_of(request), news)
 
@@ -124,6 +128,13 @@ def live_cards(
         )
 
     return event_stream(watch_of(request), news)
+
+
+def _state(store: StoreReader, reader: Reader) -> str:
+    """What tells one state of the reader's channels from another."""
+    activity = sorted(store.activity(reader.namespaces).items())
+    state = repr((store.channels(reader.namespaces), activity))
+    return blake2b(state.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def _listed(request: Request, entries: Sequence[ChannelEntry], *, latest: bool) -> list[_Listed]:

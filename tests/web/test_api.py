@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,17 @@ def test_events_tell_what_is_new_erased_and_made_again_and_go_on_where_they_brok
         with urlopen(f"{events}?since=6&revision=1", timeout=10) as stream:
             chat.window(HARBOR, ("Ben", "And it is back."))
             assert [card["window"]["first_seq"] for _, card in _events(stream, 1)] == [7]
+
+
+def test_what_comes_while_the_list_of_channels_is_on_its_way_is_news_to_it(tmp_path: Path) -> None:
+    with chat_of_two_namespaces(tmp_path) as chat, served(tmp_path) as address:
+        with urlopen(address, timeout=10) as answer:
+            found = re.search(r'sse-connect="(/events[?]state=\w+)"', answer.read().decode())
+        assert found is not None
+        chat.window(HARBOR, ("Ana", "The ship has sailed."))
+        with urlopen(f"{address}{found.group(1)}", timeout=10) as stream:
+            lines = iter(stream.readline, b"")
+            assert next(line for line in lines if line.startswith(b"data:")) == b"data: channels\n"
 
 
 def test_a_channel_too_long_to_keep_its_vectors_is_searched_in_the_store(chat: Chat) -> None:
