@@ -350,6 +350,15 @@ def test_the_topics_of_strimzi_are_those_of_the_command(prod: list[Object]) -> N
         assert spec["config"] == {**command.configs, "min.insync.replicas": "2"}
 
 
+def test_topics_and_user_are_made_in_the_namespace_that_strimzi_watches(prod: list[Object]) -> None:
+    places: dict[str | None, set[str]] = {}
+    for one in prod:
+        places.setdefault(one["metadata"].get("namespace"), set()).add(one["kind"])
+    assert places.pop("kafka") == {"KafkaTopic", "KafkaUser"}
+    assert places.pop(None) == {"Namespace"}
+    assert places.keys() == {"backscroll"}
+
+
 def test_the_user_of_the_engine_has_these_rights_and_no_others(prod: list[Object]) -> None:
     (user,) = (one["spec"] for one in prod if one["kind"] == "KafkaUser")
     rights = {
@@ -386,7 +395,11 @@ def test_the_commands_of_the_docs_name_what_is_there(rendered: dict[str, list[Ob
     assert folders == {"k8s/overlays/dev", "k8s/overlays/prod", "k8s/base/namespace.yaml"}
     assert all((K8S.parent / folder).exists() for folder in folders)
     named = {one.lower() for one in re.findall(r"(?:statefulset|deployment|job)/[a-z-]+", page)}
-    assert named <= {name(one).lower() for title in ("prod", "base") for one in rendered[title]}
+    made = {name(one).lower(): one for title in ("prod", "base") for one in rendered[title]}
+    assert named <= made.keys()
+    followed = " ".join(re.findall(r"^kubectl .*rollout status (.*)", page, re.MULTILINE)).split()
+    kinds = [target.partition("/")[0] for target in followed if not target.startswith("-")]
+    assert set(kinds) == {"deployment"}  # a StatefulSet with OnDelete has no rollout to follow
 
 
 def change(objects: list[Object], field: Field) -> None:
