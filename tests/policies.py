@@ -127,8 +127,7 @@ def _recovery(
     mounts = {
         mount["name"] for mount in container["volumeMounts"] if directory.startswith(mount["mountPath"])
     }
-    replicas, args = spec["replicas"], container["args"]
-    workers = int(args[args.index("--workers") + 1]) if "--workers" in args else 1
+    replicas, workers = spec["replicas"], _workers(container)
     if max(replicas, workers) > settings.recovery_partitions:
         yield f"engine: more processes than the {settings.recovery_partitions} recovery partitions"
     if replicas > 1:
@@ -155,6 +154,31 @@ def _cluster(replicas: int, workers: int, settings: Settings, values: Mapping[st
         yield "engine: the addresses are not those of its pods, in their order"
     if values.get("BACKSCROLL_PROCESS_ID") != "metadata.labels['apps.kubernetes.io/pod-index']":
         yield "engine: BACKSCROLL_PROCESS_ID is not the pod's number"
+
+
+def sized(objects: Objects) -> Iterator[str]:
+    """The history that the engine's processes may hold takes at most half of their container's memory."""
+    (found,) = (one for one in _of(objects, "StatefulSet") if one["metadata"]["name"] == "backscroll")
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    settings = _settings(environment(objects, container)[0])
+    limit = _get(container, "resources.limits.memory")
+    if isinstance(settings, str) or limit is None:
+        return
+    workers, room = _workers(container), _mebibytes(limit)
+    if workers * settings.history_mb > room // 2:
+        yield (
+            f"engine: {workers} x {settings.history_mb} MB of history_mb"
+            f" is more than half of its memory limit, {room} MB"
+        )
+
+
+def _workers(container: Object) -> int:
+    args = container["args"]
+    return int(args[args.index("--workers") + 1]) if "--workers" in args else 1
+
+
+def _mebibytes(quantity: str) -> int:
+    return int(quantity[:-2]) * {"Mi": 1, "Gi": 1024}[quantity[-2:]]
 
 
 def configured(objects: Objects) -> Iterator[str]:
@@ -380,4 +404,4 @@ def _differences(where: str, found: Object, expected: Mapping[str, Any]) -> Iter
             yield f"{where}: {path} is {is_}, not {value}"
 
 
-ALL: tuple[Policy, ...] = (confined, bounded, engine, configured, connected, labelled, walled)
+ALL: tuple[Policy, ...] = (confined, bounded, engine, sized, configured, connected, labelled, walled)
