@@ -113,6 +113,27 @@ def test_a_record_keeps_its_place_its_bytes_its_key_and_its_headers(broker: Brok
     assert item.headers == (("trace", b"1"), ("trace", b"2"))
 
 
+def send_compressed(broker: Broker, topic: str, codec: str, *values: bytes) -> None:
+    """Write values as one batch, as a producer with `compression.type` does."""
+    options = {"linger_ms": 1000, "batch_size": 1 << 20, "compression_type": codec}
+    with KafkaProducer(bootstrap_servers=broker.address, **options) as producer:
+        sent = [producer.send(topic, value, partition=0) for value in values]
+        producer.flush()
+        for future in sent:
+            future.get(10)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_compressed_topic_is_read_back_as_it_was_written(broker: Broker, topic: str, codec: str) -> None:
+    broker.create(topic)
+    written = [message(number, text=f"{number} " + "largo " * 20_000) for number in range(5)]
+    send_compressed(broker, topic, codec, *written)
+    with reading(broker, topic) as part:
+        received = take(part, 5)
+    assert [item.raw for item in received] == written
+    assert [dict(item.origin)["offset"] for item in received] == [0, 1, 2, 3, 4]
+
+
 def test_what_is_no_json_object_stays_bytes_and_no_value_is_an_error(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.write(topic, b"{broken", b"[1]", b"\xff", None, b"", key=b"general")
