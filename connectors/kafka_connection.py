@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from connectors.kafka_errors import (
     AuthenticationError,
+    BatchError,
     KafkaError,
     OffsetError,
     RecordTooLargeError,
@@ -28,6 +29,7 @@ from connectors.kafka_tokens import TokenEndpoint, TokenError, TokenFile
 
 __all__ = [
     "AuthenticationError",
+    "BatchError",
     "KafkaConnection",
     "KafkaError",
     "OffsetError",

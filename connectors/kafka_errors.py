@@ -5,6 +5,7 @@
     ├── AuthenticationError   the brokers refuse the login, the certificate is not trusted
     ├── TopicError            a topic does not exist or may not be used
     ├── OffsetError           the place to read on from is gone
+    ├── BatchError            records cannot be decoded: a codec is missing, or they are corrupt
     ├── RecordTooLargeError   a record exceeds what the brokers take
     └── UndeliveredError      records were not acknowledged; they are sent again after a restart
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 __all__ = [
     "AuthenticationError",
+    "BatchError",
     "KafkaError",
     "OffsetError",
     "RecordTooLargeError",
@@ -42,6 +44,10 @@ class TopicError(KafkaError):
 
 class OffsetError(KafkaError):
     """The place to read on from is gone: retention has deleted it, or the topic was made anew."""
+
+
+class BatchError(KafkaError):
+    """Records cannot be decoded: the codec they are compressed with is not installed, or they are corrupt."""
 
 
 class RecordTooLargeError(KafkaError):

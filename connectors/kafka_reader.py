@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from kafka import KafkaConsumer, TopicPartition, errors
+from kafka import KafkaConsumer, TopicPartition, codec, errors
 
-from connectors.kafka_connection import KafkaConnection, OffsetError
+from connectors.kafka_connection import BatchError, KafkaConnection, KafkaError, OffsetError
 
 __all__ = ["BATCH", "OnLost", "Place", "Reader", "Start"]
 
@@ -20,6 +20,7 @@ OnLost: TypeAlias = Literal["stop", "earliest"]
 BATCH = 128
 _ANSWER_MS = 10_000  # for the broker to tell offsets
 _GLANCE_MS = 200  # the same, where it does not matter much
+_CODECS = {"python-snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstandard": codec.has_zstd}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Place:
 
 
 class Reader:
-    """kafka-python's consumer of one partition. Its errors are those of `kafka.errors`, but for two.
+    """kafka-python's consumer of one partition. Its errors are those of `kafka.errors`, but for three.
 
     Raises:
         KafkaError: the cluster does not answer within ten seconds, or refuses the login.
@@ -62,6 +63,7 @@ class Reader:
 
         Raises:
             OffsetError: retention has deleted what stood there, and the policy is to stop.
+            BatchError: as `poll`.
             KafkaError: the partition's broker does not answer.
         """
         try:
@@ -76,9 +78,13 @@ class Reader:
         return place
 
     def poll(self) -> list[Any]:
-        """Records that have arrived, at most `BATCH`; never waits."""
-        records: list[Any] = self._consumer.poll(timeout_ms=0).get(self._at, [])
-        return records
+        """Records that have arrived, at most `BATCH`; never waits.
+
+        Raises:
+            BatchError: the next records cannot be decoded. The reader has to be closed: kafka-python
+                would loop for ever over what is left of them.
+        """
+        return self._poll(0)
 
     def find(self, offset: int, on_lost: OnLost, highwater: int = 0) -> Place:
         """Seek to where to go on from an offset that the broker does not know, or that is beyond its end.
@@ -126,6 +132,28 @@ class Reader:
         with suppress(Exception):
             self._consumer.close(autocommit=False, timeout_ms=1000 if self.connected else 50)
 
+    def _poll(self, timeout_ms: int) -> list[Any]:
+        try:
+            records: list[Any] = self._consumer.poll(timeout_ms=timeout_ms).get(self._at, [])
+        except (errors.UnsupportedCodecError, errors.CorruptRecordError) as err:
+            raise self._undecodable(err) from None
+        except (errors.KafkaError, KafkaError):
+            raise
+        except Exception as err:  # each codec has errors of its own
+            raise self._undecodable(err) from None
+        return records
+
+    def _undecodable(self, err: Exception) -> BatchError:
+        """What is wrong with the next records; the text of `err` is left out, as it may quote them."""
+        where = f"{self._name}: the records at offset {self.position}"
+        missing = [package for package, installed in _CODECS.items() if not installed()]
+        if isinstance(err, errors.UnsupportedCodecError) and missing:
+            why = f"are compressed with a codec that is not installed: pip install {' '.join(missing)}"
+            return BatchError(f"{where} {why}")
+        mend = "restore them from another replica, or delete them with kafka-delete-records and set"
+        mend += " on_lost_offset to earliest"
+        return BatchError(f"{where} are corrupt ({type(err).__name__}): {mend}")
+
     def _first(self, start: Start) -> int:
         if start == "earliest":
             return self._beginning()
@@ -150,7 +178,7 @@ class Reader:
         self._consumer.seek(self._at, end)
         deadline = time.monotonic() + 2.0
         while self.highwater is None and time.monotonic() < deadline:
-            self._consumer.poll(timeout_ms=20)
+            self._poll(20)
         return max(end, self.highwater or 0)
 
     def _after_loss(self, offset: int, first: int, end: int | None, on_lost: OnLost) -> Place:

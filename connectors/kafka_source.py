@@ -16,7 +16,7 @@ from typing import TypeAlias
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from kafka import TopicPartition, errors
 
-from connectors.kafka_connection import KafkaConnection, KafkaError
+from connectors.kafka_connection import BatchError, KafkaConnection, KafkaError
 from connectors.kafka_lag import GroupOffsets
 from connectors.kafka_reader import OnLost, Place, Reader, Start
 from connectors.kafka_records import EventClock, receive
@@ -172,6 +172,10 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
                 self._idle(reader)
                 self._pause = min(self._pause * 2, _LONGEST)
                 return self._wait(self._pause)
+        except BatchError as err:
+            self._feed.fail(err)
+            self._close_reader()
+            return []
         except errors.OffsetOutOfRangeError:
             self._misplaced(reader)
             return self._wait(_LONGEST)

@@ -16,9 +16,11 @@ from bytewax.dataflow import Dataflow
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.testing import TestingSink, cluster_main
 from kafka import KafkaProducer, TopicPartition
+from kafka import codec as codecs
+from kafka.record import default_records
 
 from connectors import kafka_source
-from connectors.kafka_connection import KafkaError, OffsetError, TopicError
+from connectors.kafka_connection import BatchError, KafkaError, OffsetError, TopicError
 from connectors.kafka_source import Feed, KafkaSource
 from operators.messages import MessageError, Received, parse_message
 
@@ -132,6 +134,75 @@ def test_a_compressed_topic_is_read_back_as_it_was_written(broker: Broker, topic
         received = take(part, 5)
     assert [item.raw for item in received] == written
     assert [dict(item.origin)["offset"] for item in received] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("codec", "package"), [("snappy", "python-snappy"), ("lz4", "lz4"), ("zstd", "zstandard")]
+)
+def test_a_codec_that_is_missing_stops_the_flow_with_one_line_and_loses_nothing(
+    broker: Broker, topic: str, codec: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create(topic)
+    broker.write(topic, *(message(number) for number in range(3)))
+    send_compressed(broker, topic, codec, message(3), message(4))
+    engine = Engine()
+    with monkeypatch.context() as without, reading(broker, topic, engine) as part:
+        without.setattr(codecs, codec, None)
+        assert ids(take(part, 3)) == ["m0", "m1", "m2"]
+        wait_for(lambda: ended(part), what="the end of the input")
+        state = part.snapshot()
+    (failure,) = engine.failures
+    assert isinstance(failure, BatchError)
+    assert str(failure) == (
+        f"{topic}[0]: the records at offset 3 are compressed with a codec that is not installed: "
+        f"pip install {package}"
+    )
+    with reading(broker, topic, resume=state) as part:
+        assert ids(take(part, 2)) == ["m3", "m4"]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_records_that_no_codec_can_decode_stop_the_flow_with_one_line(
+    broker: Broker, topic: str, codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create(topic)
+    broker.write(topic, message(0))
+    with monkeypatch.context() as broken:  # a producer that corrupts what it compresses
+        broken.setattr(default_records, f"{codec}_encode", lambda _: b"private words")
+        send_compressed(broker, topic, codec, message(1), message(2))
+    stops_at_offset_one(broker, topic)
+
+
+def test_records_that_fail_their_checksum_stop_the_flow_with_one_line(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create(topic)
+    broker.write(topic, message(0))
+    send_compressed(broker, topic, "gzip", message(1), message(2))
+    validate = default_records.DefaultRecordBatch.validate_crc
+    monkeypatch.setattr(
+        default_records.DefaultRecordBatch,
+        "validate_crc",
+        lambda batch: batch.base_offset != 1 and validate(batch),
+    )
+    stops_at_offset_one(broker, topic)
+
+
+def stops_at_offset_one(broker: Broker, topic: str) -> None:
+    engine = Engine()
+    with reading(broker, topic, engine) as part:
+        assert ids(take(part, 1)) == ["m0"]
+        wait_for(lambda: ended(part), what="the end of the input")
+        assert part.snapshot()[1] == 1
+    (failure,) = engine.failures
+    assert isinstance(failure, BatchError)
+    line = str(failure)
+    assert line.startswith(f"{topic}[0]: the records at offset 1 are corrupt (")
+    assert line.endswith(
+        "): restore them from another replica, or delete them with kafka-delete-records and set "
+        "on_lost_offset to earliest"
+    )
+    assert "private" not in line
 
 
 def test_what_is_no_json_object_stays_bytes_and_no_value_is_an_error(broker: Broker, topic: str) -> None:
