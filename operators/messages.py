@@ -36,6 +36,7 @@ __all__ = [
 DEFAULT_NAMESPACE = "default"
 Op = Literal["post", "edit", "delete", "flush"]
 _LONGEST_NAME, _LONGEST_LINK = 512, 4096  # characters of ids and names, and of links
+_LONGEST_ID = 512  # bytes as JSON: a summary record lists the ids of a whole window
 _SEPARATORS = re.compile(r"[/:%\x00-\x1f\x7f-\x9f]")
 _OPS = ("post", "edit", "delete", "flush")
 
@@ -190,7 +191,7 @@ def parse_message(value: bytes | Mapping[str, Any], *, namespace: str = DEFAULT_
     return Message(
         op=cast(Op, op),
         key=key,
-        id=_text(fields, "id"),
+        id=_id(fields, op),
         ts=ts,
         author=NOBODY if anonymous else _author(fields.get("author")),
         text="" if op == "delete" else _text(fields, "text", empty=True, most=None),
@@ -242,6 +243,19 @@ def _text(
     if most is not None and len(value) > most:
         raise MessageError(f"{name} has {len(value):,} characters: it may have {most:,}")
     return value
+
+
+def _id(fields: Mapping[str, Any], op: str) -> str:
+    identity = _text(fields, "id")
+    if op != "post":  # it has to find messages that an earlier version admitted
+        return identity
+    try:
+        size = len(orjson.dumps(identity)) - 2
+    except TypeError as err:  # a lone surrogate
+        raise MessageError("id is not valid Unicode") from err
+    if size > _LONGEST_ID:
+        raise MessageError(f"id takes {size:,} bytes as JSON: it may take {_LONGEST_ID:,}")
+    return identity
 
 
 def _optional(fields: Mapping[str, Any], name: str) -> str | None:

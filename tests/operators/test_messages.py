@@ -171,6 +171,13 @@ def test_a_flush_needs_a_channel_and_a_time_alone() -> None:
         ({"namespace": ""}, "namespace is empty"),
         ({"id": ""}, "id is empty"),
         ({"id": 12}, "id must be a string, not int"),
+        ({"id": "m" * 513}, "id has 513 characters: it may have 512"),
+        ({"id": "\U0001f6a2" * 129}, "id takes 516 bytes as JSON: it may take 512"),
+        ({"id": "\x01" * 100}, "id takes 600 bytes as JSON: it may take 512"),
+        ({"id": "m\ud800"}, "id is not valid Unicode"),
+        ({"author": "A" * 1_000_000}, "author name has 1,000,000 characters: it may have 512"),
+        ({"channel": "c" * 513}, "channel has 513 characters: it may have 512"),
+        ({"permalink": "h" * 4097}, "permalink has 4,097 characters: it may have 4,096"),
         ({"text": None}, "text is missing"),
         ({"text": {"body": "x"}}, "text must be a string, not dict"),
         ({"text": "a\0b"}, "text contains a NUL character"),
@@ -205,6 +212,17 @@ def test_an_error_names_the_field_and_what_would_be_right(change: dict[str, Any]
     with pytest.raises(MessageError) as caught:
         parse_message({**POST, **change})
     assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize("id_", ["m" * 512, "\U0001f6a2" * 128, "\x01" * 85])
+def test_an_id_of_at_most_512_bytes_is_admitted(id_: str) -> None:
+    assert parse_message({**POST, "id": id_}).id == id_
+
+
+@pytest.mark.parametrize("op", ["edit", "delete"])
+def test_a_message_with_a_long_id_that_an_earlier_version_admitted_can_still_be_changed(op: str) -> None:
+    long = "\U0001f6a2" * 512
+    assert parse_message({**POST, "op": op, "id": long}).id == long
 
 
 def test_what_is_no_json_object_is_refused() -> None:
