@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from operators.gaps import Gap
 from operators.memory import MemoryTurn
+from operators.record_size import fitted
 from operators.stages import Detection, Written
 from operators.summaries import GapEntry, MemoryEntry, Summary, WindowEntry, summary_id
 from operators.windows import Window
@@ -23,11 +24,11 @@ def summary_record(
     embedding: str,
     timings_ms: dict[str, float],
 ) -> Summary:
-    """The record of a window, from what each stage gave."""
+    """The record of a window, from what each stage gave, small enough for a broker."""
     ref = window.ref
     usage = detection.usage + written.usage
     reasons = dict.fromkeys(reason for reason in (detection.degraded, written.degraded) if reason)
-    return Summary(
+    record = Summary(
         summary_id=summary_id(ref, strategy),
         revision=ref.revision,
         final=ref.final,
@@ -53,6 +54,7 @@ def summary_record(
         degraded="; ".join(reasons) or None,
         unsupported=list(written.unsupported),
     )
+    return fitted(record)
 
 
 def _window_entry(window: Window) -> WindowEntry:
