@@ -46,8 +46,8 @@ class Record:
     @property
     def size(self) -> int:
         """Bytes of value, key and headers."""
-        fields = [self.value or b"", self.key or b"", *(value for _, value in self.headers)]
-        return sum(map(len, fields))
+        headers = sum(len(name.encode()) + len(value) for name, value in self.headers)
+        return len(self.value or b"") + len(self.key or b"") + headers
 
 
 class Delivery:

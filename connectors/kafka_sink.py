@@ -2,7 +2,9 @@
 
 A summary's key is its `summary_id`, and its partition the one of its channel, so that a compacted
 topic keeps the newest revision and a reader of one partition sees whole channels. A tombstone is a
-record without a value. Output is at least once, with equal ids and bodies.
+record without a value. Output is at least once, with equal ids and bodies. A record that the brokers
+find too large becomes a dead letter and a tombstone, so that no older revision stays, and a dead letter
+is made small enough: neither ends the engine.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from operators.messages import DeadLetter
 from operators.summaries import VERSION, Emission
 
 __all__ = ["KafkaDeadLetters", "KafkaDebug", "KafkaSink"]
+
+_SHORT, _FEW = 4096, 16  # bytes of a key or header, and headers, of a dead letter that was too large
 
 X = TypeVar("X")
 
@@ -71,10 +75,26 @@ class KafkaSink(_TopicSink[tuple[str, Emission]]):
     Args:
         connection: the cluster.
         topic: has to exist, and should be compacted.
+        dead_letters: gets the id of a summary that the brokers find too large, and the reason.
+        on_refused: called for each of those, once its dead letter is acknowledged and before the tombstone
+            that takes its place is written.
         stopping: whether the program is to end, so that brokers that are away are not waited for.
 
-    Writing raises `UndeliveredError` when the brokers stay away, and `RecordTooLargeError`.
+    Writing raises `UndeliveredError` when the brokers stay away.
     """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        topic: str,
+        *,
+        dead_letters: KafkaDeadLetters,
+        on_refused: Callable[[], None],
+        stopping: Callable[[], bool],
+    ) -> None:
+        super().__init__(connection, topic, stopping=stopping)
+        self._dead_letters = dead_letters
+        self._on_refused = on_refused
 
     def record(self, item: tuple[str, Emission], partitions: int) -> Record:
         """The record of an emission."""
@@ -93,11 +113,24 @@ class KafkaSink(_TopicSink[tuple[str, Emission]]):
         )
 
     def _shrink(self, record: Record) -> Record:
-        raise _too_large(record, self._topic)
+        if record.value is None:
+            raise RecordTooLargeError(f"{record.name}: {_too_large(record, self._topic)}")
+        reason = f"summary: {_too_large(record, self._topic)}"
+        letters = self._dead_letters.build("dead_letters", 0, 1)  # so rarely that none is kept open
+        try:
+            letters.write_batch([DeadLetter((("window", record.name),), reason, b"")])
+        finally:
+            letters.close()
+        self._on_refused()
+        headers = {**dict(record.headers), **dict(_headers(kind="tombstone"))}
+        return replace(record, value=None, headers=tuple(headers.items()))
 
 
 class KafkaDebug(KafkaSink):
-    """Writes only the gaps and the memory of each summary, keyed and placed as the summary is."""
+    """Writes only the gaps and the memory of each summary, keyed and placed as the summary is.
+
+    Args: as `KafkaSink`.
+    """
 
     def record(self, item: tuple[str, Emission], partitions: int) -> Record:
         """The record of an emission, without its summary."""
@@ -114,9 +147,13 @@ class KafkaDeadLetters(_TopicSink[DeadLetter]):
 
     The added ones are `backscroll-reason` and one for each part of the origin (`backscroll-topic`,
     `backscroll-partition`, `backscroll-offset`). What had no bytes is written as JSON. A letter that
-    the brokers find too large is written without its bytes, and `backscroll-omitted` says how many.
+    the brokers find too large is written without its bytes and without long keys and headers, and
+    `backscroll-omitted` says how many bytes it had.
 
-    Args: as `KafkaSink`.
+    Args:
+        connection: the cluster.
+        topic: has to exist.
+        stopping: as for `KafkaSink`.
     """
 
     def record(self, item: DeadLetter, partitions: int) -> Record:
@@ -132,12 +169,12 @@ class KafkaDeadLetters(_TopicSink[DeadLetter]):
         )
 
     def _shrink(self, record: Record) -> Record:
-        omitted = [name for name, _ in record.headers if name == "backscroll-omitted"]
-        if omitted and record.key is None:
-            raise _too_large(record, self._topic)
-        ours = tuple(header for header in record.headers if header[0].startswith("backscroll-"))
-        headers = ours if omitted else record.headers + _headers(omitted=f"{record.size} bytes")
-        return replace(record, value=b"", key=None if omitted else record.key, headers=headers)
+        if not record.value:
+            raise RecordTooLargeError(f"{record.name}: {_too_large(record, self._topic)}")
+        short = [(name, value) for name, value in record.headers if len(name.encode()) + len(value) <= _SHORT]
+        key = record.key if record.key is None or len(record.key) <= _SHORT else None
+        headers = (*short[-_FEW:], *_headers(omitted=f"{record.size} bytes"))  # ours stand last
+        return replace(record, value=b"", key=key, headers=headers)
 
 
 def _headers(**fields: object) -> tuple[tuple[str, bytes], ...]:
@@ -146,6 +183,5 @@ def _headers(**fields: object) -> tuple[tuple[str, bytes], ...]:
     )
 
 
-def _too_large(record: Record, topic: str) -> RecordTooLargeError:
-    what = f"{record.name}: {record.size:,} bytes are more than topic {topic!r} takes"
-    return RecordTooLargeError(f"{what}: raise its max.message.bytes")
+def _too_large(record: Record, topic: str) -> str:
+    return f"{record.size:,} bytes are more than topic {topic!r} takes: raise its max.message.bytes"

@@ -23,7 +23,7 @@ from flows.settings import Settings
 from flows.summarize import summarize_flow
 from operators.engine import Engine
 from operators.messages import Received
-from operators.metrics import LOST
+from operators.metrics import DEAD_LETTERS, LOST
 
 __all__ = ["live_flow", "run_live", "to_topics_flow"]
 
@@ -96,12 +96,30 @@ def to_topics_flow(engine: Engine, settings: Settings, source: Source[Received])
     connection, stopping = kafka_connection(settings), engine.stopping.is_set
     written = (settings.kafka_summaries, settings.kafka_dead_letters, settings.kafka_debug)
     connection.partitions([topic for topic in written if topic is not None])
+    letters = KafkaDeadLetters(connection, settings.kafka_dead_letters, stopping=stopping)
+
+    def refused() -> None:
+        engine.counters["failed"] += 1
+        DEAD_LETTERS.inc()
+
     return summarize_flow(
         engine,
         source,
-        KafkaSink(connection, settings.kafka_summaries, stopping=stopping),
-        KafkaDeadLetters(connection, settings.kafka_dead_letters, stopping=stopping),
+        KafkaSink(
+            connection,
+            settings.kafka_summaries,
+            dead_letters=letters,
+            on_refused=refused,
+            stopping=stopping,
+        ),
+        letters,
         None
         if settings.kafka_debug is None
-        else KafkaDebug(connection, settings.kafka_debug, stopping=stopping),
+        else KafkaDebug(
+            connection,
+            settings.kafka_debug,
+            dead_letters=letters,
+            on_refused=DEAD_LETTERS.inc,
+            stopping=stopping,
+        ),
     )

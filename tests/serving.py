@@ -114,16 +114,17 @@ class Service:
         broker: a running broker.
         folder: an empty folder, whose name is that of the topics.
         partitions: of messages and summaries.
+        configs: of the topic of summaries.
     """
 
-    def __init__(self, broker: Broker, folder: Path, *, partitions: int = 4) -> None:
+    def __init__(self, broker: Broker, folder: Path, *, partitions: int = 4, **configs: str) -> None:
         self.store, self.recovery = folder / "store", folder / "recovery"
         self.messages, self.partitions = f"{folder.name}-messages", partitions
         self._broker, self._folder, self._engines = broker, folder, 0
         names = {"summaries": partitions, "letters": 1, "debug": partitions}
         broker.create(self.messages, partitions)
         for name, parts in names.items():
-            broker.create(f"{folder.name}-{name}", parts)
+            broker.create(f"{folder.name}-{name}", parts, **(configs if name == "summaries" else {}))
         self.summaries, self.letters, self.debug = (
             Records(broker, f"{folder.name}-{name}", parts) for name, parts in names.items()
         )
@@ -180,8 +181,8 @@ class Service:
 
 
 @contextmanager
-def service(broker: Broker, folder: Path, *, partitions: int = 4) -> Iterator[Service]:
-    made = Service(broker, folder, partitions=partitions)
+def service(broker: Broker, folder: Path, *, partitions: int = 4, **configs: str) -> Iterator[Service]:
+    made = Service(broker, folder, partitions=partitions, **configs)
     try:
         yield made
     finally:

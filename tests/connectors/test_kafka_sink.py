@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,18 @@ def never() -> bool:
     return False
 
 
+def summaries(
+    broker: Broker,
+    topic: str,
+    kind: type[KafkaSink] = KafkaSink,
+    *,
+    refused: Callable[[], None] = lambda: pytest.fail("a record was refused"),
+    stopping: Callable[[], bool] = never,
+) -> KafkaSink:
+    letters = KafkaDeadLetters(broker.connection, f"{topic}-letters", stopping=stopping)
+    return kind(broker.connection, topic, dead_letters=letters, on_refused=refused, stopping=stopping)
+
+
 @pytest.mark.parametrize(
     ("data", "hashed"),
     [  # org.apache.kafka.common.utils.UtilsTest.testMurmur2
@@ -73,7 +86,7 @@ def test_a_summary_has_its_id_as_key_its_channel_for_partition_and_headers(
 ) -> None:
     broker.create(topic, 8)
     made = [emission(key, first) for key in KEYS for first in (0, 10)]
-    with writing(KafkaSink(broker.connection, topic, stopping=never)) as part:
+    with writing(summaries(broker, topic)) as part:
         part.write_batch(keyed(*made))
     records = {record.key.decode(): record for record in broker.read(topic, 6)}
     assert records.keys() == {item.summary_id for item in made}
@@ -101,7 +114,7 @@ def test_a_window_without_messages_becomes_a_tombstone_after_its_revisions(
     broker.create(topic, 2)
     first = emission()
     again = emission(revision=1, kind="abstractive")
-    with writing(KafkaSink(broker.connection, topic, stopping=never)) as part:
+    with writing(summaries(broker, topic)) as part:
         part.write_batch(keyed(first, again))
         part.write_batch(keyed(tombstone(first, 2)))
         part.write_batch([])
@@ -116,7 +129,7 @@ def test_a_window_without_messages_becomes_a_tombstone_after_its_revisions(
 def test_the_debug_stream_has_gaps_and_memory_and_no_summary(broker: Broker, topic: str) -> None:
     broker.create(topic, 2)
     made = emission(revision=3)
-    with writing(KafkaDebug(broker.connection, topic, stopping=never)) as part:
+    with writing(summaries(broker, topic, KafkaDebug)) as part:
         part.write_batch(keyed(made, tombstone(made, 4)))
     shown, gone = broker.read(topic, 2)
     assert json.loads(shown.value) == {
@@ -160,19 +173,51 @@ def test_a_window_that_got_no_summary_is_written_as_json(broker: Broker, topic: 
     assert dict(record.headers)["backscroll-window"] == b"acme/general:0-9"
 
 
-def test_a_summary_too_large_for_the_broker_stops_with_its_id_and_size(tmp_path: Path, topic: str) -> None:
-    """On noida only: Tansu takes records of any size."""
+@pytest.mark.parametrize("size", [2_000_000, 17_000_000], ids=["broker", "client"])
+@pytest.mark.parametrize("kind", [KafkaSink, KafkaDebug])
+def test_a_summary_that_is_too_large_becomes_a_dead_letter_and_a_tombstone_among_the_others(
+    tmp_path: Path, topic: str, kind: type[KafkaSink], size: int
+) -> None:
+    """On noida only: Tansu takes records of any size. The client itself takes 16 MiB."""
     with running("noida", tmp_path) as broker:
         broker.create(topic)
-        large = emission(summary="x" * 2_000_000)
-        with writing(KafkaSink(broker.connection, topic, stopping=never)) as part:
-            with pytest.raises(RecordTooLargeError) as caught:
-                part.write_batch(keyed(emission(first=50), large))
-            part.write_batch(keyed(emission(first=60), emission(first=70)))
-        assert f"{large.summary_id}: 2,000," in str(caught.value)
-        assert f"more than topic {topic!r} takes: raise its max.message.bytes" in str(caught.value)
-        written = [record.key.decode().split(":")[1] for record in broker.read(topic, 3)]
-        assert written == ["50-59", "60-69", "70-79"]
+        broker.create(f"{topic}-letters")
+        large, counted = emission(revision=3, summary="x" * size, gaps=["x" * size]), list[int]()
+        with writing(summaries(broker, topic, kind, refused=lambda: counted.append(1))) as part:
+            part.write_batch(keyed(emission(first=50), large, emission(first=60)))
+            part.write_batch(keyed(emission(first=70)))
+        records = broker.read(topic, 4)
+        assert [record.key.decode().split(":")[1] for record in records] == ["50-59", "0-9", "60-69", "70-79"]
+        assert [record.value is None for record in records] == [False, True, False, False]
+        assert dict(records[1].headers) == {
+            "backscroll-version": b"1",
+            "backscroll-kind": b"tombstone",
+            "backscroll-revision": b"3",
+        }
+        (letter,) = broker.read(f"{topic}-letters", 1)
+        body = json.loads(letter.value)
+        assert re.fullmatch(
+            rf"summary: [\d,]+ bytes are more than topic '{topic}' takes: raise its max\.message\.bytes",
+            body["reason"],
+        )
+        assert (body["window"], body["raw"]) == (large.summary_id, "")
+        assert dict(letter.headers) == {
+            "backscroll-reason": body["reason"].encode(),
+            "backscroll-window": large.summary_id.encode(),
+        }
+        assert counted == [1]
+
+
+def test_a_summary_that_is_too_large_stays_undelivered_where_its_dead_letter_cannot_be_written(
+    tmp_path: Path, topic: str
+) -> None:
+    with running("noida", tmp_path) as broker:
+        broker.create(topic)
+        with (
+            writing(summaries(broker, topic)) as part,
+            pytest.raises(TopicError, match=f"topic '{topic}-letters' does not exist"),
+        ):
+            part.write_batch(keyed(emission(summary="x" * 2_000_000)))
 
 
 @pytest.mark.parametrize("where", ["value", "key"])
@@ -193,13 +238,54 @@ def test_a_dead_letter_too_large_for_the_broker_goes_without_its_bytes(
         assert dict(large.headers)["backscroll-reason"] == b"bad"
 
 
+def test_a_dead_letter_with_large_headers_goes_without_them(tmp_path: Path, topic: str) -> None:
+    """Also where the input is itself a dead letter that went without its bytes."""
+    with running("noida", tmp_path) as broker:
+        broker.create(topic)
+        headers = (
+            ("backscroll-omitted", b"9"),
+            ("h" * 2_000_000, b"1"),
+            ("big", b"x" * 2_000_000),
+            ("trace", b"1"),
+        )
+        many = tuple((f"many-{number}", b"x" * 4000) for number in range(500))
+        with writing(KafkaDeadLetters(broker.connection, topic, stopping=never)) as part:
+            for its in (headers, many):
+                part.write_batch([DeadLetter((("topic", "messages"),), "bad", b"{", None, its)])
+        first, second = broker.read(topic, 2)
+        ours = [("backscroll-reason", b"bad"), ("backscroll-topic", b"messages")]
+        assert first.headers == [
+            ("backscroll-omitted", b"9"),
+            ("trace", b"1"),
+            *ours,
+            ("backscroll-omitted", b"4000074 bytes"),
+        ]
+        assert second.headers[-3:-1] == ours
+        assert len(second.headers) == 17
+        assert (first.value, second.value) == (b"", b"")
+
+
+def test_a_dead_letter_that_cannot_be_made_small_enough_is_an_error(tmp_path: Path, topic: str) -> None:
+    with running("noida", tmp_path) as broker:
+        broker.create(topic, **{"max.message.bytes": "100"})
+        with (
+            writing(KafkaDeadLetters(broker.connection, topic, stopping=never)) as part,
+            pytest.raises(RecordTooLargeError) as caught,
+        ):
+            part.write_batch([DeadLetter((("topic", "messages"), ("offset", 1)), "bad " * 50, b"{")])
+        assert str(caught.value).startswith("topic messages offset 1: 2")
+        assert str(caught.value).endswith(
+            f" bytes are more than topic {topic!r} takes: raise its max.message.bytes"
+        )
+
+
 def test_a_broker_that_restarts_while_written_to_gets_everything_in_order(
     own_broker: Broker, topic: str
 ) -> None:
     own_broker.create(topic, 2)
     batches = [[emission(first=10 * number, revision=r) for r in (0, 1)] for number in range(4)]
     failures: list[BaseException] = []
-    with writing(KafkaSink(own_broker.connection, topic, stopping=never)) as part:
+    with writing(summaries(own_broker, topic)) as part:
         part.write_batch(keyed(*batches[0]))
         own_broker.kill() if own_broker.kind == "tansu" else own_broker.stop()
 
@@ -228,7 +314,7 @@ def test_a_broker_that_restarts_while_written_to_gets_everything_in_order(
 def test_a_stop_gives_up_a_broker_that_is_away_at_once(own_broker: Broker, topic: str) -> None:
     own_broker.create(topic)
     stop = threading.Event()
-    with writing(KafkaSink(own_broker.connection, topic, stopping=stop.is_set)) as part:
+    with writing(summaries(own_broker, topic, stopping=stop.is_set)) as part:
         part.write_batch(keyed(emission()))
         own_broker.kill()
         stop.set()
@@ -242,14 +328,14 @@ def test_a_stop_gives_up_a_broker_that_is_away_at_once(own_broker: Broker, topic
 
 def test_a_stop_lets_a_broker_that_is_there_have_the_last_records(broker: Broker, topic: str) -> None:
     broker.create(topic)
-    with writing(KafkaSink(broker.connection, topic, stopping=lambda: True)) as part:
+    with writing(summaries(broker, topic, stopping=lambda: True)) as part:
         part.write_batch(keyed(emission(first=0), emission(first=10)))
     assert len(broker.read(topic, 2)) == 2
 
 
 def test_a_sink_without_its_topic_is_not_built(broker: Broker) -> None:
     with pytest.raises(TopicError, match="topic 'nowhere' does not exist"):
-        KafkaSink(broker.connection, "nowhere", stopping=never).build("summaries", 0, 1)
+        summaries(broker, "nowhere").build("summaries", 0, 1)
 
 
 def test_what_the_broker_refuses_for_good_is_an_error_and_no_endless_loop(tmp_path: Path, topic: str) -> None:

@@ -305,6 +305,51 @@ def test_a_stopped_engine_goes_on_with_its_open_windows(broker: Broker, tmp_path
         assert b"at one" in records["default/b:0-0:recent"].value
 
 
+def test_a_message_of_a_million_characters_becomes_a_small_record_and_the_engine_starts_again(
+    noida: Broker, tmp_path: Path
+) -> None:
+    giant, both = "Is it done " + "x" * 999_989, {"m0": 1, "m1": 1}
+    with service(noida, tmp_path) as made:
+        made.send(post("a", "m0", giant), flush("a"), post("a", "m1"), flush("a"))
+        with made.engine() as engine:
+            engine.until(lambda: made.turns() == both, "the giant and what follows", seconds=180.0)
+            engine.stop()
+        made.send(post("a", "m2", "Is it done again?"), flush("a"))
+        with made.engine() as engine:
+            engine.until(lambda: made.turns() == {"m0": 1, "m1": 1, "m2": 1}, "the window after a restart")
+            engine.stop()
+        first = made.summaries()[0]
+        quote = body(first)["gaps"][0]["quote"]
+        assert (quote[:12], len(quote), quote[-1]) == ("Is it done x", 16_382, "…")
+        assert len(first.value) < 50_000
+        assert made.letters() == []
+
+
+def test_a_summary_that_the_topic_refuses_is_a_dead_letter_and_the_engine_goes_on(
+    noida: Broker, tmp_path: Path
+) -> None:
+    with service(noida, tmp_path, **{"max.message.bytes": "2000"}) as made:
+        made.send(post("a", "m0"), flush("a"), post("a", "m1", "Is it done " + "x" * 3_000), flush("a"))
+        made.send(post("a", "m2"), flush("a"))
+        with made.engine(strategy="none") as engine:
+            engine.until(lambda: made.turns() == {"m0": 1, "m2": 1}, "the windows around it")
+            engine.until(made.letters, "the dead letter")
+            engine.stop()
+            assert f"1  windows without a summary, see topic {tmp_path.name}-letters" in engine.said
+        made.send(post("a", "m3"), flush("a"))
+        with made.engine(strategy="none") as engine:
+            engine.until(lambda: made.turns() == {"m0": 1, "m2": 1, "m3": 1}, "the window after a restart")
+            engine.stop()
+        letters = {letter.value: dict(letter.headers) for letter in made.letters()}
+        ((_, headers),) = letters.items()
+        assert headers["backscroll-window"] == b"default/a:1-1:none"
+        assert [record.key for record in made.summaries() if not record.value] == [b"default/a:1-1:none"]
+        assert headers["backscroll-reason"].startswith(b"summary: ")
+        assert headers["backscroll-reason"].endswith(
+            f"more than topic '{tmp_path.name}-summaries' takes: raise its max.message.bytes".encode()
+        )
+
+
 def test_a_deleted_text_is_in_no_newest_record_and_in_no_file(noida: Broker, tmp_path: Path) -> None:
     secret = f"#{uuid4().int}#"
     with service(noida, tmp_path) as made:

@@ -11,7 +11,7 @@ import pytest
 from brokers import Broker, refused_sockets, running, wait_for
 from commands import BACKSCROLL, run
 
-from connectors.kafka_sink import KafkaSink
+from connectors.kafka_sink import KafkaDeadLetters, KafkaSink
 from operators.messages import ChannelKey
 from operators.summaries import Emission, Summary
 
@@ -42,7 +42,15 @@ def summaries(broker: Broker, topic: str) -> str:
 
 
 def write(broker: Broker, topic: str, *emissions: Emission) -> None:
-    part = KafkaSink(broker.connection, topic, stopping=lambda: False).build("summaries", 0, 1)
+    letters = KafkaDeadLetters(broker.connection, f"{topic}-letters", stopping=lambda: False)
+    sink = KafkaSink(
+        broker.connection,
+        topic,
+        dead_letters=letters,
+        on_refused=lambda: pytest.fail("a summary was refused"),
+        stopping=lambda: False,
+    )
+    part = sink.build("summaries", 0, 1)
     part.write_batch([(str(item.key), item) for item in emissions])
     part.close()
 
