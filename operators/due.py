@@ -1,14 +1,15 @@
 """Until when something is to be done: the first date ahead that a sentence names.
 
 >>> from datetime import date
->>> from operators.phrasebook import PHRASE_BOOKS
->>> find_due("fix by wednesday evening", date(2026, 3, 2), PHRASE_BOOKS[0][1])
+>>> from operators.phrasebook import phrase_books
+>>> find_due("fix by wednesday evening", date(2026, 3, 2), phrase_books()["en"])
 Due(text='by wednesday', date=datetime.date(2026, 3, 4))
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -53,8 +54,8 @@ def _pattern(book: PhraseBook) -> re.Pattern[str]:
         ]
     else:
         dates.append(r"(?P<cjk_month>\d{1,2})月(?P<cjk_day>\d{1,2})日")
-    before = rf"(?:(?:{book.before_dates}){gap})?"
-    past = rf"(?P<past>(?:{book.past}){gap})?"
+    before = rf"(?:(?:{_any(book.before_dates)}){gap})?"
+    past = rf"(?P<past>(?:{_any(book.past)}){gap})?"
     tail = r"(?!\w)" if book.spaced else r"(?:までに|まで)?"
     head = r"(?<!\w)" if book.spaced else ""
     any_weekday = "|".join(book.weekdays)
@@ -66,6 +67,10 @@ def _pattern(book: PhraseBook) -> re.Pattern[str]:
         )
     body = "|".join((*dates, rf"(?P<relative>{days})", weekdays))
     return re.compile(rf"{head}{past}{before}(?:{body}){tail}", re.IGNORECASE)
+
+
+def _any(phrases: Sequence[str]) -> str:
+    return "|".join(phrases) or "(?!)"
 
 
 def _meant(match: re.Match[str], said: date, book: PhraseBook) -> date | None:

@@ -21,7 +21,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from operators.cues import ENGLISH, GERMAN, LEXICONS, SPANISH, Lexicon, Word, words
+from operators.cues import Lexicon, Word, spaced_lexicons, words
 from operators.gaps import Gap
 from operators.messages import Turn
 from operators.windows import Window
@@ -36,53 +36,6 @@ _NOT_QUOTED = " \t\r\n\"'“”„«»‹›‘’`*_….,;:!?()[]-–—"
 _SAME = str.maketrans(
     dict.fromkeys("“”„«»‟", '"') | dict.fromkeys("‘’‚‹›`´", "'") | dict.fromkeys("–—‑", "-")
 )
-
-# Words for kinds of missing information, for asking for it, and for where it was said; any form counts.
-_SLOTS = {
-    ENGLISH: """
-        retrieve find search look recall earlier previous prior past history original former dialog
-        conversation discuss exchange message chat talk turn utterance statement context info detail
-        thread channel identity identify explain explanation describe description state mention tell told
-        introduce clarify define specify name refer meaning resolve give show share reveal contain include
-        belong ask question request require reply respond answer suggest propose proposal recommend advice
-        agree agreement disagree argue argument decide decision choose chosen choice option alternative
-        reason cause motivation purpose goal aim intend background origin plan schedule deadline date day
-        time when duration place location city country venue event occasion trip meet activity visit
-        person people whose someone group team company organize organise member role job relation friend
-        family partner colleague pet project task work feature product tool method approach system version
-        design file document link code command error issue problem trouble bug fix solve solution ticket
-        change setup configuration step amount number quantity price cost budget size count level item
-        object topic theme subject title type kind sort example book movie game song status progress
-        result outcome news update current happen situation condition experience opinion view interest
-        feeling attempt try effort help promise commit offer report announce idea complain difficulty
-        property relevant regard concern involve responsible gives given planned attend found fail achieve
-        prove play game raise call calls class first last start begin began end far part
-        possible expect affect compare
-        """,
-    SPANISH: """
-        buscar encontrar recuperar recordar anterior previo antes diálogo conversación mensaje charla
-        turno contexto información detalle identificar identidad explicar explicación describir
-        descripción decir dice dijo mencionar referencia significado nombre pregunta respuesta sugerencia
-        sugirió propuesta propuso acuerdo acordaron decisión decidir elección opción motivo razón causa
-        objetivo origen plan planeado fecha plazo hora lugar ciudad evento viaje actividad persona grupo
-        equipo empresa papel relación amigo familia proyecto tarea función herramienta versión archivo
-        documento enlace error problema solución cambio cantidad número precio coste presupuesto tema tipo
-        ejemplo estado progreso resultado noticia situación opinión experiencia cuál cuáles quiénes cuánto
-        primera primero tomó tomaron quedó
-        """,
-    GERMAN: """
-        suche finden frühere vorherige vorher vergangene dialog gespräch unterhaltung nachricht diskussion
-        kontext information detail einzelheiten identifizieren nennen genannt erklären beschreiben sagen
-        sagt gesagt erwähnen bezug bedeutung name frage gefragt antwort vorschlag vorgeschlagen vereinbart
-        einigung entscheidung entschieden beschlossen beschluss wahl option grund gründe ursache anlass
-        ziel zweck hintergrund plan pläne geplant datum termin frist zeitpunkt zeit ort stadt ereignis
-        veranstaltung reise aktivität person gruppe team firma rolle beziehung freund familie projekt
-        aufgabe funktion werkzeug version datei dokument link fehler problem lösung änderung betrag anzahl
-        menge preis kosten budget thema art typ beispiel stand status fortschritt ergebnis neuigkeit
-        situation meinung erfahrung welche wurde wurden getroffen gemeint
-        geht ging worum worüber wofür wozu woher
-        """,
-}
 
 
 def _stripped(text: str) -> str:
@@ -216,11 +169,11 @@ class _Said:
         unknown = [word for word in line if not (_is_function(word) or self._knows(word))]
         if any(character.isdigit() for word in unknown for character in word.text):
             return True
-        if self.is_latin and lexicon is not GERMAN:
+        if self.is_latin and not (lexicon and lexicon.noun_capitals):
             starts = {match.end() for match in re.finditer(r"(?:\A|[.!?:]\s)\W*", query)}
             if any(word.text[0].isupper() and word.start not in starts for word in unknown):
                 return True
-        if lexicon is None or lexicon is not self.lexicon:
+        if lexicon is None or lexicon is not self.lexicon or not lexicon.slots:
             return False
         slots = _slots(lexicon)
         ordinary = {word.stem for word in unknown if not {word.stem, word.stem[:_PREFIX]} & slots}
@@ -247,20 +200,20 @@ def _parts(word: Word) -> list[str]:
 
 
 def _is_function(word: Word) -> bool:
-    return any(lexicon.is_function(word) for lexicon in LEXICONS)
+    return any(lexicon.is_function(word) for lexicon in spaced_lexicons())
 
 
 def _language(line: Iterable[Word]) -> Lexicon | None:
     """The lexicon whose function words are most of a text's, if they are frequent enough to tell."""
     said = [word.lower for word in line]
-    counts = {name: sum(word in name.function for word in said) for name in LEXICONS}
-    best = max(LEXICONS, key=lambda lexicon: counts[lexicon])
+    counts = {lexicon: sum(word in lexicon.function for word in said) for lexicon in spaced_lexicons()}
+    best = max(counts, key=counts.__getitem__)
     return best if said and counts[best] >= _KNOWN_LANGUAGE * len(said) else None
 
 
 @cache
 def _slots(lexicon: Lexicon) -> frozenset[str]:
     """The stems and the first letters of slot words and of words that say nothing."""
-    listed = " ".join((_SLOTS[lexicon], *lexicon.known, *lexicon.empty, *lexicon.persons))
+    listed = " ".join((*lexicon.slots, *lexicon.known, *lexicon.empty, *lexicon.persons))
     stems = {word.stem for word in words(listed)}
     return frozenset(stems | {stem[:_PREFIX] for stem in stems if len(stem) >= _PREFIX})

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta, tzinfo
+from functools import cache
 from typing import Literal, TypeAlias
 
 from operators.due import Due, find_due
 from operators.messages import Turn
 from operators.people import Person, addressed
-from operators.phrasebook import PHRASE_BOOKS, PhraseBook
+from operators.phrasebook import PhraseBook, phrase_books
 from operators.salience import Reading
 from operators.sentences import sentences
 
@@ -53,7 +54,7 @@ class Found:
 
 def book_of(reading: Reading) -> PhraseBook:
     """The phrase book of the language that a message is read in."""
-    return next((book for lexicon, book in PHRASE_BOOKS if lexicon is reading.lexicon), PHRASE_BOOKS[0][1])
+    return phrase_books().get(reading.lexicon.code) or phrase_books()["en"]
 
 
 def main_book(readings: Sequence[Reading]) -> PhraseBook:
@@ -61,7 +62,7 @@ def main_book(readings: Sequence[Reading]) -> PhraseBook:
     words = Counter[PhraseBook]()
     for reading in readings:
         words[book_of(reading)] += len(reading.words)
-    return words.most_common(1)[0][0] if words else PHRASE_BOOKS[0][1]
+    return words.most_common(1)[0][0] if words else phrase_books()["en"]
 
 
 def find_items(readings: Sequence[Reading], people: Sequence[Person], zone: tzinfo) -> list[Found]:
@@ -140,7 +141,12 @@ def _of_sentences(reading: Reading, people: Sequence[Person], zone: tzinfo) -> I
 def asks(sentence: str) -> bool:
     """Whether a sentence ends as a question does."""
     tail = sentence.rstrip(" \t\"'”»)😀😂🙂:")
-    return tail.endswith(("?", "？", "؟")) or tail.rstrip("。").endswith(("ますか", "ですか", "でしょうか"))
+    return tail.endswith(("?", "？", "؟")) or tail.rstrip("。").endswith(_question_ends())
+
+
+@cache
+def _question_ends() -> tuple[str, ...]:
+    return tuple(end for book in phrase_books().values() for end in book.question_ends)
 
 
 def _commands(reading: Reading, sentence: str, start: int, to: Person) -> bool:
@@ -155,14 +161,11 @@ def _commands(reading: Reading, sentence: str, start: int, to: Person) -> bool:
 
 def _named_owner(sentence: str, people: Sequence[Person], book: PhraseBook) -> str | None:
     """Who is said to have it: `Ana owns it`, `Ana will send it`."""
-    if book.code != "en":
-        return None
     lowered = sentence.lower()
     for person in people:
         for name in person.names:
-            for verb in (" owns it", " owns this", " takes it", " takes this", " will do", " will send"):
-                if f"{name.lower()}{verb}" in lowered:
-                    return person.name
+            if any(f"{name.lower()} {phrase}" in lowered for phrase in book.assigned):
+                return person.name
     return None
 
 

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from operators.cues import ENGLISH, GERMAN, LEXICONS, Lexicon, words
+from operators.cues import Lexicon, lexicons, spaced_lexicons, words
 from operators.sentences import sentences
 from operators.tokens import encode
 
@@ -31,19 +31,8 @@ __all__ = ["Vocabulary", "unknown_names"]
 _NAME_WORD = re.compile(r"[^\W\d_]+(?:(?!['’]s\b)['’\-][^\W\d_]+)*")
 _OPENS = frozenset(":\"“„”«»(–—*•#>|[‘'`\n")
 _HEADING = re.compile(r"^[ \t]*(?:#+ .*|\*\*[^*\n]+\*\*:?[ \t]*|[^.!?:\n]{1,50}:[ \t]*)$", re.MULTILINE)
-_SAYS = re.compile(
-    r"said|says|asked|asks|told|tells|agreed|agrees|will|would|wants|wanted|suggested|suggests|proposed"
-    r"|proposes|plans|planned|mentioned|mentions|thinks|thought|replied|replies|explained|explains"
-    r"|offered|offers|promised|promises|confirmed|confirms|decided|decides|recommended|recommends"
-    r"|reported|reports|shared|shares|wrote|writes|dijo|dice|preguntó|propuso|propone|sugirió|sugiere"
-    r"|quiere|pidió|pide|explicó|mencionó|respondió|confirmó|sagt|sagte|meint|meinte|fragt|fragte|bittet"
-    r"|bat|schlägt|schlug|erklärt|erklärte|will|übernimmt|verspricht|berichtet|antwortet|dit|demande"
-    r"|propose|disse|diz|сказал|сказала"
-)
-_TITLES = frozenset(("herr", "herrn", "frau", "dr"))
-_NEVER_NAMES = frozenset(
-    ("utc", "gmt", "faq", "tbd", "mr", "mrs", "ms", "dr", "prof", "herr", "herrn", "frau")
-)
+_SAYS_ELSEWHERE = frozenset(("dit", "demande", "propose", "disse", "diz", "сказал", "сказала"))
+_ABBREVIATIONS = frozenset(("utc", "gmt", "faq", "tbd"))
 _COMMON_ENDING = re.compile(r"(?:s|ing|ly|tion|ment|ness|ity|ance|ence|ship|ung|heit|keit)\Z")
 _LOWER_CASE = 0b1110000  # Punkt's marks of a word seen in lower case
 _CAPITAL = 0b0000100  # and of one seen with a capital inside a sentence
@@ -108,6 +97,7 @@ class _Names:
         self.text = text
         self.vocabulary = vocabulary
         self.lexicon = _language(text)
+        self.is_english = self.lexicon is not None and self.lexicon.code == "en"
         self.tokens = [match.group() for match in _NAME_WORD.finditer(text)]
         self.spans = [match.span() for match in _NAME_WORD.finditer(text)]
         self.starts = {start for start, _ in sentences(text)}
@@ -120,26 +110,26 @@ class _Names:
         word, following = self.tokens[place], self._beside(place, 1)
         before_name = following is not None and self._is_unknown(following)
         after_name = (previous := self._beside(place, -1)) is not None and self._is_unknown(previous)
-        says = following is not None and _SAYS.fullmatch(self.tokens[following]) is not None
-        if self.lexicon is GERMAN:
-            titled = previous is not None and self.tokens[previous].lower() in _TITLES
+        says = following is not None and self.tokens[following] in _says()
+        if self.lexicon is not None and self.lexicon.noun_capitals:
+            titled = previous is not None and self.tokens[previous].lower() in self.lexicon.titles
             return titled or (not _COMMON_ENDING.search(word) and (before_name or after_name or says))
         if not self._opens(place):
             return True
         if _is_known_in_lower_case(word) or _COMMON_ENDING.search(word):
             return False
-        return self.lexicon is ENGLISH or before_name or says
+        return self.is_english or before_name or says
 
     def _is_unknown(self, place: int) -> bool:
         word = self.tokens[place]
         lower = word.lower().replace("’", "'")
-        if not word[0].isupper() or len(word) < 3 or lower in _NEVER_NAMES:
+        if not word[0].isupper() or len(word) < 3 or lower in _never_names():
             return False
-        if any(lower in lexicon.function for lexicon in LEXICONS):
+        if any(lower in lexicon.function for lexicon in spaced_lexicons()):
             return False
         if not self.vocabulary.is_written_in(_script(word)):
             return False
-        if self.vocabulary.holds(word, inflected=self.lexicon is not ENGLISH):
+        if self.vocabulary.holds(word, inflected=not self.is_english):
             return False
         # "Web Socket" may have been said as one word.
         pairs = [(place, self._beside(place, 1)), (self._beside(place, -1), place)]
@@ -168,8 +158,20 @@ class _Names:
 def _language(text: str) -> Lexicon | None:
     """The lexicon most of whose function words a text uses, if it uses any."""
     said = [word.lower for word in words(text)]
-    counts = [sum(word in lexicon.function for word in said) for lexicon in LEXICONS]
-    return LEXICONS[counts.index(max(counts))] if max(counts) else None
+    counts = {lexicon: sum(word in lexicon.function for word in said) for lexicon in spaced_lexicons()}
+    best = max(counts, key=counts.__getitem__)
+    return best if counts[best] else None
+
+
+@cache
+def _says() -> frozenset[str]:
+    """The verbs, mostly of saying, that follow a name in any language."""
+    return _SAYS_ELSEWHERE.union(*(lexicon.says for lexicon in lexicons().values()))
+
+
+@cache
+def _never_names() -> frozenset[str]:
+    return _ABBREVIATIONS.union(*(lexicon.titles for lexicon in lexicons().values()))
 
 
 def _script(text: str) -> str:
@@ -185,7 +187,7 @@ def _fold(word: str) -> str:
 
 def _is_known_in_lower_case(word: str) -> bool:
     lower = word.lower()
-    if any(lower in lexicon.known | lexicon.empty | lexicon.persons for lexicon in LEXICONS):
+    if any(lower in lexicon.known | lexicon.empty | lexicon.persons for lexicon in spaced_lexicons()):
         return True
     if any(_orthography().get(form, 0) & _LOWER_CASE for form in (lower, *(w.stem for w in words(lower)))):
         return True

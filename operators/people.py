@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from operators.cues import LEXICONS
+from operators.cues import spaced_lexicons
 from operators.messages import Author
+from operators.phrasebook import phrase_books
 
 __all__ = ["Person", "addressed"]
 
@@ -73,9 +74,10 @@ def addressed(sentence: str, people: Iterable[Person]) -> Person | None:
 def _address_pattern(name: str) -> re.Pattern[str]:
     called = re.escape(_unaccented(name))
     if _WRITTEN_TOGETHER.search(name):
-        title = "(?:さん|くん|ちゃん|様)?"
+        title = f"(?:{'|'.join(word for book in phrase_books().values() for word in book.honorifics)})?"
         return re.compile(rf"(?:^|[@、。\s]){called}{title}[、,]|@{called}|、{called}{title}[。？?!！]*$")
-    body = rf"^\W*@?{called}(?:\s*[,:–-]|\s+(?:please|can|could|bitte|por favor)\b)"
+    asking = "|".join(phrase for book in phrase_books().values() for phrase in book.addressing)
+    body = rf"^\W*@?{called}(?:\s*[,:–-]|\s+(?:{asking})\b)"
     return re.compile(rf"{body}|@{called}(?!\w)|,\s*{called}\s*[?.!？]*\s*$", re.IGNORECASE)
 
 
@@ -85,7 +87,7 @@ def _name_pattern(name: str) -> re.Pattern[str]:
     plain = _unaccented(name)
     if _WRITTEN_TOGETHER.search(plain):
         return re.compile(re.escape(plain))
-    common = any(plain.lower() in lexicon.function for lexicon in LEXICONS)
+    common = any(plain.lower() in lexicon.function for lexicon in spaced_lexicons())
     flags = re.NOFLAG if common else re.IGNORECASE
     return re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)", flags)
 

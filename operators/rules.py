@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 
-from operators.cues import GERMAN, Cue, Word
+from operators.cues import Cue, Word
 from operators.gaps import Gap
 from operators.messages import Turn
 from operators.salience import Reading, read
@@ -59,7 +59,6 @@ _PEOPLE_REACH, _QUESTION_REACH, _THING_REACH = 6, 5, 3
 _KEYWORDS, _FROM_CONTEXT, _REACH, _DECAY = 8, 3, 3, 0.6
 _LONG, _REST = 180, 400
 _WHOLE = frozenset(("opening", "reply", "answers", "connects"))  # concern the utterance, not a phrase of it
-_YOURS = frozenset(("your", "ur", "tu", "tus", "dein", "deine", "deinen", "deiner"))
 _MENTION = re.compile(r"<?@([\w.\-]+)>?")
 _TICKET = re.compile(r"(?<![\w/#])(?:[A-Z][A-Z0-9]+-\d+|#\d+)\b")
 _EXISTS = re.compile(r"\s*(?:is|are|was|were|isn't|aren't|will|has|have)\b")
@@ -163,9 +162,7 @@ class _Reader:
         for cue in reading.cues:
             yield from self._judge(i, cue)
         introduced = {cue.end + 1 for cue in reading.cues if cue.family == "introduces"}
-        for word in (
-            reading.content if reading.lexicon is not GERMAN else ()
-        ):  # where every noun has a capital
+        for word in () if reading.lexicon.noun_capitals else reading.content:
             if word.start not in introduced and self._is_name(reading, word) and self._is_new(i, word):
                 yield _Hit("name", word.start, word.end)
 
@@ -187,7 +184,8 @@ class _Reader:
             nouns = self._noun_phrase(reading, cue)
             if nouns and all(self._is_new(i, word) for word in nouns):
                 opener = reading.text[cue.start : cue.end].lower()
-                kind = "definite" if cue.family == "definite" else "yours" if opener in _YOURS else "mine"
+                whose = "yours" if opener in reading.lexicon.yours else "mine"
+                kind = "definite" if cue.family == "definite" else whose
                 yield _Hit(kind, cue.start, nouns[-1].end)
 
     def _is_new(self, i: int, word: Word) -> bool:

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp
 
-from operators.cues import ENGLISH, JAPANESE, LEXICONS, Cue, Lexicon, Word, words
+from operators.cues import Cue, Lexicon, Word, lexicons, spaced_lexicons, words
 from operators.messages import Turn
 
 __all__ = ["Reading", "read"]
 
-_KANA = re.compile(r"[\u3040-\u30ff]")
 _NOT_PROSE = re.compile(
     r"```.*?(?:```|\Z)|<?https?://\S+|\[shares? [^\]]*\]|(?<!\w):[a-z0-9_+-]+:(?!\w)", re.DOTALL
 )
@@ -55,11 +54,11 @@ def read(turns: Sequence[Turn]) -> tuple[Reading, ...]:
     """
     texts = [_prose(turn.text) for turn in turns]
     tokens = [tuple(words(text)) for text in texts]
-    usual = _language((word for line in tokens for word in line), ENGLISH)
+    usual = _language((word for line in tokens for word in line), lexicons()["en"])
     seen: set[str] = set()
     readings = []
     for turn, text, line in zip(turns, texts, tokens, strict=True):
-        lexicon = JAPANESE if _KANA.search(text) else _language(line, usual)
+        lexicon = _language_by_letters(text) or _language(line, usual)
         cues = tuple(lexicon.cues(text, line))
         content = tuple(word for word in line if lexicon.says_something(word))
         score = _score(text, content, cues, seen) * (_BOT if turn.author.bot else 1.0)
@@ -72,10 +71,15 @@ def _prose(text: str) -> str:
     return _NOT_PROSE.sub(lambda match: " " * len(match.group()), text).replace("’", "'")
 
 
+def _language_by_letters(text: str) -> Lexicon | None:
+    """The language that alone has letters of the text."""
+    return next((lexicon for lexicon in lexicons().values() if lexicon.has_letters_in(text)), None)
+
+
 def _language(line: Iterable[Word], usual: Lexicon) -> Lexicon:
     """The word lists of the language that most of the words belong to; `usual` on a tie."""
     found = {word.lower for word in line}
-    return max((usual, *LEXICONS), key=lambda lexicon: len(found & lexicon.function))
+    return max((usual, *spaced_lexicons()), key=lambda lexicon: len(found & lexicon.function))
 
 
 def _score(text: str, content: Sequence[Word], cues: Sequence[Cue], seen: set[str]) -> float:

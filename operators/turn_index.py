@@ -11,19 +11,19 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operators.arrays import GrowingArray
-from operators.cues import LEXICONS, WORD, stem
+from operators.cues import WORD, spaced_lexicons, stem
 from operators.messages import Turn
 from operators.rules import lean
 
 __all__ = ["TurnIndex", "TurnRows", "stems"]
 
-_STOP = frozenset().union(*(lexicon.function | lexicon.empty for lexicon in LEXICONS))
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|my|me|we|our)\b", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _QUESTION = re.compile(r"[?？]")
@@ -36,7 +36,14 @@ _TERM_BYTES = 160  # of a term and its number
 
 def stems(text: str) -> list[str]:
     """The stems of the words that say something, in order."""
-    return [stem(word) for word in WORD.findall(text.lower()) if len(word) > 1 and word not in _STOP]
+    stop = _stop_words()
+    return [stem(word) for word in WORD.findall(text.lower()) if len(word) > 1 and word not in stop]
+
+
+@cache
+def _stop_words() -> frozenset[str]:
+    """The words of any language that say nothing."""
+    return frozenset().union(*(lexicon.function | lexicon.empty for lexicon in spaced_lexicons()))
 
 
 @dataclass(frozen=True, slots=True)

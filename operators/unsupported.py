@@ -19,25 +19,16 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 
 from operators.figures import Fact, Figure, blanked, figures
 from operators.memory import MemoryTurn
 from operators.messages import Turn
 from operators.names import Vocabulary, unknown_names
+from operators.phrasebook import phrase_books
 from operators.sentences import sentences
 
 __all__ = ["unsupported_spans"]
-
-_RELATIVE_DAY = re.compile(
-    r"\b(?:yesterday|tomorrow|tonight|last night|gestern|morgen|ayer|mañana)\b|昨日|明日|きのう|あした",
-    re.IGNORECASE,
-)
-_RELATIVE_SPAN = re.compile(
-    r"\b(?:last|next|past|previous|coming) (?:week|month|year|weekend|spring|summer|autumn|fall|winter)"
-    r"|\b(?:nächst|letzt|vorig)e[nrs]? (?:woche|monat|jahr)|\b(?:semana|mes|año) (?:pasad[oa]|que viene)"
-    r"|\bpróxim[oa] (?:semana|mes|año)|[先来][週月]|[去来]年",
-    re.IGNORECASE,
-)
 
 
 def unsupported_spans(summary: str, turns: Sequence[Turn], memory: Sequence[MemoryTurn]) -> tuple[str, ...]:
@@ -96,11 +87,11 @@ class _Support:
 
 def _facts(ts: datetime, text: str) -> Iterator[Fact]:
     """What a text and its time state, with what follows from it."""
-    relative = 1 if _RELATIVE_DAY.search(text) else 0
+    relative = 1 if _relative_day().search(text) else 0
     for days in range(-relative, relative + 1):
         yield from _on(_moved(ts, days))
     yield "clock", ts.hour * 60 + ts.minute
-    if _RELATIVE_SPAN.search(text):
+    if _relative_span().search(text):
         for days in (-365, -31, 31, 365):
             there = _moved(ts, days)
             yield from (("month", there.month), ("year", there.year))
@@ -108,6 +99,20 @@ def _facts(ts: datetime, text: str) -> Iterator[Fact]:
         for fact in figure.facts:
             yield fact
             yield from _implied(fact, ts)
+
+
+@cache
+def _relative_day() -> re.Pattern[str]:
+    books = phrase_books().values()
+    days = [rf"\b{day}\b" if book.spaced else day for book in books for day in book.relative_days]
+    return re.compile("|".join(days), re.IGNORECASE)
+
+
+@cache
+def _relative_span() -> re.Pattern[str]:
+    books = phrase_books().values()
+    spans = [rf"\b{span}" if book.spaced else span for book in books for span in book.relative_spans]
+    return re.compile("|".join(spans), re.IGNORECASE)
 
 
 def _weekday(year: int, month: int, day: int) -> int:

@@ -34,16 +34,25 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
     assert wrong == []
 
 
-def test_every_file_of_the_page_is_in_the_package() -> None:
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
-        "web"
-    ]
-    packed = {path for pattern in patterns for path in (ROOT / "web").glob(pattern)}
+@pytest.mark.parametrize(
+    ("package", "least"),
+    [("operators", 20), ("web", 20), ("connectors", 0), ("flows", 0), ("benchmarks", 0)],
+)
+def test_every_data_file_of_a_package_is_installed_with_it(package: str, least: int) -> None:
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = setuptools["package-data"].get(package, [])
+    packed = {path for pattern in patterns for path in (ROOT / package).glob(pattern)}
     files = {
-        path for path in (ROOT / "web").rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
+        path for path in (ROOT / package).rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
     }
     assert files - packed == set()
-    assert len(files) > 20
+    assert len(files) >= least
+    assert all([*(ROOT / package).glob(pattern)] for pattern in patterns)  # no pattern is out of date
+
+
+def test_every_package_is_installed() -> None:
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert set(setuptools["packages"]) == set(MAY_IMPORT) - {"training"}
 
 
 def test_no_module_writes_message_text_to_a_log() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.templating import Jinja2Templates
 
-from operators.cues import LEXICONS
+from operators.cues import spaced_lexicons
 from operators.digest import SECTIONS, ChannelDigest
 from operators.messages import ChannelKey
 from web.cards import lines, marked, unplaced_gaps
@@ -40,7 +40,7 @@ def _hue(name: str) -> int:
 
 def tells(word: str) -> bool:
     """Whether a word of a query says something, in whatever language."""
-    return not any(word in lexicon.function for lexicon in LEXICONS)
+    return not any(word in lexicon.function for lexicon in spaced_lexicons())
 
 
 def _telling(words: Sequence[str]) -> Sequence[str]:

@@ -17,6 +17,7 @@ def test_help_imports_nothing_heavy_and_answers_at_once(arguments: list[str]) ->
     imports = [line.split("|") for line in done.stderr.splitlines() if line.startswith("import time:")][1:]
     names = {name.strip().split(".")[0] for _, _, name in imports}
     assert names.isdisjoint(HEAVY)
+    assert "operators.language_files" not in {name.strip() for _, _, name in imports}  # nor word lists
     assert sum(int(own.removeprefix("import time:")) for own, _, _ in imports) < 300_000  # microseconds
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.due import Due, find_due
-from operators.phrasebook import PHRASE_BOOKS
+from operators.phrasebook import phrase_books
 
-BOOKS = {book.code: book for _, book in PHRASE_BOOKS}
+BOOKS = phrase_books()
 MONDAY = date(2026, 3, 2)
 
 
