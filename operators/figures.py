@@ -6,7 +6,8 @@
 A fact is a kind and a value: `date` (year or 0, month, day), `month`, `weekday` (Monday is 0), `year`,
 `clock` (minutes after midnight), `number` (value, unit), `ordinal`, `exact` (a string). A figure that
 can be read in several ways has several facts: `1.024` is 1024 and 1.024, `6:30` is morning and evening.
-English, Spanish and German are read in full; of other languages, digits.
+English, Spanish and German are read in full; of other languages, digits. `operators.quantity_words` has
+the words.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
+
+from operators.quantity_words import quantity_words
 
 __all__ = ["Fact", "Figure", "blanked", "figures"]
 
@@ -34,7 +38,7 @@ class Figure:
 def figures(text: str) -> tuple[Figure, ...]:
     """The figures of `text`, in order; none overlap."""
     found = list[Figure]()
-    for pattern, facts_of in _READERS:
+    for pattern, facts_of in _readers():
         read = list[Figure]()
         for match in pattern.finditer(text):
             if facts := frozenset(facts_of(match)):
@@ -51,75 +55,12 @@ def blanked(text: str, found: Iterable[Figure]) -> str:
     return text
 
 
-def _numbered(listed: str, start: int = 1, step: int = 1) -> dict[str, int]:
-    groups = [group.split() for group in listed.split("|")]
-    return {name: start + step * place for place, group in enumerate(groups) for name in group}
-
-
 def _any(names: Iterable[str]) -> str:
     return "|".join(sorted(map(re.escape, names), key=len, reverse=True))
 
 
-_MONTHS = _numbered(
-    """january enero januar jan|february febrero februar feb|march marzo märz mar|april abril apr
-    |may mayo mai|june junio juni jun|july julio juli jul|august agosto aug|september septiembre sept sep
-    |october octubre oktober oct okt|november noviembre nov|december diciembre dezember dec dez"""
-)
-_WEEKDAYS = _numbered(
-    """monday lunes montag mon 月|tuesday martes dienstag tue tues 火|wednesday miércoles mittwoch wed 水
-    |thursday jueves donnerstag thu thur thurs 木|friday viernes freitag fri 金
-    |saturday sábado samstag sonnabend sat 土|sunday domingo sonntag sun 日""",
-    start=0,
-)
-_ONES = _numbered(
-    """one once uno una eins|two dos zwei couple both pair twice second zweite|three tres drei third
-    |four cuatro vier fourth|five cinco fünf fifth|six seis sechs sixth|seven siete sieben seventh
-    |eight ocho acht eighth|nine nueve neun ninth|ten diez zehn tenth|eleven elf|twelve doce zwölf dozen"""
-)
-_TENS = _numbered(
-    """twenty zwanzig veinte|thirty dreißig treinta|forty vierzig cuarenta|fifty fünfzig cincuenta
-    |sixty sechzig sesenta|seventy siebzig setenta|eighty achtzig ochenta|ninety neunzig noventa""",
-    start=20,
-    step=10,
-)
-_VAGUE = frozenset(
-    (
-        "one",
-        "once",
-        "uno",
-        "una",
-        "eins",
-        "two",
-        "dos",
-        "zwei",
-        "couple",
-        "both",
-        "pair",
-        "twice",
-        "elf",
-        "dozen",
-    )
-)
-_SCALES = {"k": 10**3, "thousand": 10**3, "tausend": 10**3, "mil": 10**3, "hundred": 100, "hundert": 100}
-_SCALES |= {"m": 10**6, "million": 10**6, "millionen": 10**6, "millones": 10**6, "mio": 10**6}
-_UNITS = {
-    "%": "%",
-    "％": "%",
-    "percent": "%",
-    "per cent": "%",
-    "prozent": "%",
-    "por ciento": "%",
-    "パーセント": "%",
-}
-_UNITS |= dict.fromkeys(("€", "eur", "euro", "euros"), "EUR") | dict.fromkeys(("£", "gbp", "pounds"), "GBP")
-_UNITS |= dict.fromkeys(("$", "usd", "dollar", "dollars", "bucks"), "USD") | dict.fromkeys(
-    ("¥", "jpy", "円"), "JPY"
-)
-
 _L = "A-Za-z\u00c0-\u024f0-9_"  # what makes a word of a Latin script or a figure go on
-_MONTH = rf"(?P<month>{_any(_MONTHS)})\b\.?"
 _YEAR = r"(?:(?:,?\s+(?:de\s+)?|\s+of\s+)(?P<year>\d{4})(?!\d))?"
-_AFTER = rf"(?:\s?(?P<unit>{_any(_UNITS)})(?![{_L}]))?"
 _GROUPED = r"\d{1,3}(?P<sep>[,.'’ \u00a0\u202f])\d{3}(?:(?P=sep)\d{3})*(?!\d)(?:[.,]\d+)?"
 
 
@@ -131,7 +72,7 @@ def _date(match: re.Match[str]) -> Iterator[Fact]:
     parts = match.groupdict()
     month = parts["month"].lower()
     year = int(parts.get("year") or 0)
-    yield from _day(year, _MONTHS.get(month) or int(month), int(parts["day"]))
+    yield from _day(year, quantity_words().months.get(month) or int(month), int(parts["day"]))
 
 
 def _short_date(match: re.Match[str]) -> Iterator[Fact]:
@@ -164,17 +105,17 @@ def _clock(match: re.Match[str]) -> Iterator[Fact]:
 
 
 def _month(match: re.Match[str]) -> Iterator[Fact]:
-    yield "month", _MONTHS[match["month"].lower()]
+    yield "month", quantity_words().months[match["month"].lower()]
 
 
 def _weekday(match: re.Match[str]) -> Iterator[Fact]:
     name = (match["kanji"] or match["name"]).lower()
-    yield "weekday", _WEEKDAYS[name]
+    yield "weekday", quantity_words().weekdays[name]
 
 
 def _number(match: re.Match[str]) -> Iterator[Fact]:
-    unit = _UNITS.get((match["before"] or match["unit"] or "").strip().lower(), "")
-    scale = _SCALES.get((match["scale"] or "").lower(), 1)
+    unit = quantity_words().units.get((match["before"] or match["unit"] or "").strip().lower(), "")
+    scale = quantity_words().scales.get((match["scale"] or "").lower(), 1)
     for value in _values(match["number"]):
         yield "number", (value, unit)
         if scale > 1:
@@ -194,30 +135,46 @@ def _values(number: str) -> Iterator[Decimal]:
 
 
 def _count(match: re.Match[str]) -> Iterator[Fact]:
-    value = _ONES.get(match["word"].lower()) or _TENS[match["word"].lower()]
-    value += _ONES.get((match["one"] or "").lower(), 0)
-    value *= _SCALES.get((match["scale"] or "").lower(), 1)
-    yield "number", (Decimal(value), _UNITS.get((match["unit"] or "").lower(), ""))
+    value = quantity_words().ones.get(match["word"].lower()) or quantity_words().tens[match["word"].lower()]
+    value += quantity_words().ones.get((match["one"] or "").lower(), 0)
+    value *= quantity_words().scales.get((match["scale"] or "").lower(), 1)
+    yield "number", (Decimal(value), quantity_words().units.get((match["unit"] or "").lower(), ""))
 
 
 def _is_claim(match: re.Match[str]) -> bool:
     """Whether a figure says something: not a small count or an ordinal in words, nor the number of a list."""
-    if match.re is _COUNT:
-        return match["word"].lower() not in _VAGUE and not match["word"].lower().endswith(
+    if match.re == _count_pattern():
+        return match["word"].lower() not in quantity_words().vague and not match["word"].lower().endswith(
             ("th", "second", "third")
         )
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
     return bool(line.strip(" \t*-#>")) or match.string[match.end() : match.end() + 2] not in (". ", ") ")
 
 
-_COUNT = re.compile(
-    rf"(?<![{_L}])(?P<word>{_any((*_TENS, *_ONES))})(?:(?<=ty)[- ](?P<one>{_any(_ONES)}))?"
-    rf"(?:\s(?P<scale>{_any(name for name in _SCALES if len(name) > 2)}))?{_AFTER}(?![{_L}])",
-    re.IGNORECASE,
-)
-_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Iterator[Fact]]], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), facts_of) if isinstance(pattern, str) else (pattern, facts_of)
-    for pattern, facts_of in (
+def _after() -> str:
+    return rf"(?:\s?(?P<unit>{_any(quantity_words().units)})(?![{_L}]))?"
+
+
+@cache
+def _count_pattern() -> re.Pattern[str]:
+    words = quantity_words()
+    return re.compile(
+        rf"(?<![{_L}])(?P<word>{_any((*words.tens, *words.ones))})(?:(?<=ty)[- ](?P<one>{_any(words.ones)}))?"
+        rf"(?:\s(?P<scale>{_any(name for name in words.scales if len(name) > 2)}))?{_after()}(?![{_L}])",
+        re.IGNORECASE,
+    )
+
+
+_FactsOf = Callable[[re.Match[str]], Iterator[Fact]]
+
+
+@cache
+def _readers() -> tuple[tuple[re.Pattern[str], _FactsOf], ...]:
+    """The patterns of figures in the order in which they are looked for, and what each is read into."""
+    words = quantity_words()
+    month = rf"(?P<month>{_any(words.months)})\b\.?"
+    long_months = [name for name in words.months if len(name) > 4 and name != "march"]
+    readers: tuple[tuple[str | re.Pattern[str], _FactsOf], ...] = (
         (r"(?<!`)`(?=\S)[^`\n]{1,80}(?<=\S)`(?!`)", _exact),
         (r"(?:https?://|www\.)[^\s<>\"'`）」]*[^\s<>\"'`）」.,;:!?)\]*]", _exact),
         (r"(?<![\w.+\-])[\w.+\-]+@[\w\-]+\.[\w.\-]*\w|(?<!\w)@[\w.\-]*\w", _exact),
@@ -232,9 +189,9 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Iterator[Fact]]
             r"(?:(?P=sep)(?P<year>\d{4}|\d\d)(?!\.?\d)|(?<=[.]\d)\.|(?<=[.]\d\d)\.)",
             _short_date,
         ),
-        (rf"(?<![\d{_L}])(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.|º)?\s+(?:of\s+|de\s+)?{_MONTH}{_YEAR}", _date),
+        (rf"(?<![\d{_L}])(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.|º)?\s+(?:of\s+|de\s+)?{month}{_YEAR}", _date),
         (
-            rf"(?<![{_L}]){_MONTH}\s+(?:the\s+)?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?![\d:{_L}]){_YEAR}",
+            rf"(?<![{_L}]){month}\s+(?:the\s+)?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?![\d:{_L}]){_YEAR}",
             _date,
         ),
         (re.compile(rf"(?<![{_L}])(?:[A-Z][A-Z0-9]+-\d+|#\d+)(?![{_L}])"), _exact),
@@ -247,21 +204,24 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Iterator[Fact]]
             _clock,
         ),
         (
-            rf"(?<![{_L}])(?P<month>{_any(name for name in _MONTHS if len(name) > 4 and name != 'march')}"
+            rf"(?<![{_L}])(?P<month>{_any(long_months)}"
             r"|june|july|juni|juli|märz|(?:(?<=\bin )|(?<=\bof ))(?:may|mai|march))"
             rf"(?![{_L}])",
             _month,
         ),
         (
-            rf"(?<![{_L}])(?P<name>{_any(name for name in _WEEKDAYS if len(name) > 5)}|lunes"
+            rf"(?<![{_L}])(?P<name>{_any(name for name in words.weekdays if len(name) > 5)}|lunes"
             rf"|(?-i:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun))(?:s?(?![{_L}]))|(?P<kanji>[月火水木金土日])曜",
             _weekday,
         ),
         (
             rf"(?<![\d{_L}])(?P<before>[$£€¥]\s?)?(?P<number>{_GROUPED}|\d+(?:[.,]\d+)?)"
-            rf"(?:\s?(?P<scale>{_any(_SCALES)})(?![{_L}]))?(?P<ordinal>st|nd|rd|th|º|ª)?{_AFTER}",
+            rf"(?:\s?(?P<scale>{_any(words.scales)})(?![{_L}]))?(?P<ordinal>st|nd|rd|th|º|ª)?{_after()}",
             _number,
         ),
-        (_COUNT, _count),
+        (_count_pattern(), _count),
     )
-)
+    return tuple(
+        (re.compile(pattern, re.IGNORECASE) if isinstance(pattern, str) else pattern, facts_of)
+        for pattern, facts_of in readers
+    )

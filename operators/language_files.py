@@ -54,7 +54,7 @@ def _read(path: Path, kind: type[Language]) -> Language:
         if key not in known:
             raise LanguageFileError(f"{path}: unknown key {key!r}: known are {', '.join(known)}")
     for key, field in known.items():
-        if key not in data and field.default is MISSING:
+        if key not in data and field.default is MISSING and field.default_factory is MISSING:
             raise LanguageFileError(f"{path}: the key {key!r} is missing")
     try:
         values = {key: _value(known[key], value) for key, value in data.items()}

@@ -1,4 +1,4 @@
-"""Word lists and phrase books are files: what is in them, what they must be, and adding a language."""
+"""Word lists, phrase books and number words are files: their contents, their errors, adding a language."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from string import Formatter
 from threading import Barrier
 
 import pytest
 
-from operators import cues, phrasebook
+from operators import cues, figures, phrasebook
 from operators.cues import Lexicon, lexicons
 from operators.items import asks, book_of
 from operators.language_files import LanguageFileError, read_languages
 from operators.messages import Author, Turn
 from operators.phrasebook import PhraseBook, phrase_books
+from operators.quantity_words import FOLDER, QuantityWords, quantity_words
 from operators.salience import Reading, read
 
 FRENCH = """
@@ -53,9 +55,10 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[P
         read_once.cache_clear()
 
 
-def test_every_language_has_a_lexicon_and_a_phrase_book() -> None:
+def test_every_language_has_its_three_files() -> None:
     assert list(lexicons()) == ["en", "es", "de", "ja"]  # in the order that decides between equals
     assert set(phrase_books()) == set(lexicons())
+    assert {words.code for words in read_languages(FOLDER, QuantityWords)} == set(lexicons())
 
 
 @pytest.mark.parametrize("code", ["en", "es", "de", "ja"])
@@ -112,6 +115,40 @@ def test_letters_tell_a_language_that_is_written_without_spaces(folders: tuple[P
     found = a_reading("เจอกันพรุ่งนี้")
     assert found.lexicon.code == "th"
     assert [(cue.family, cue.start, cue.end) for cue in found.cues] == [("plans", 6, 14)]
+
+
+def test_no_word_stands_for_two_numbers_in_two_languages() -> None:
+    languages = read_languages(FOLDER, QuantityWords)
+    for name in ("months", "weekdays", "ones", "tens"):
+        values: dict[str, set[int]] = {}
+        for language in languages:
+            for value, words in enumerate(getattr(language, name)):
+                for word in words.split():
+                    values.setdefault(word, set()).add(value)
+        assert {word: found for word, found in values.items() if len(found) > 1} == {}
+    assert {word for language in languages for word in language.vague} <= set(quantity_words().ones)
+
+
+def test_a_file_adds_the_numbers_of_a_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tens = ["vingt", "trente", "quarante", "cinquante", "soixante", "septante", "octante", "nonante"]
+    write(tmp_path, "fr.toml", f'tens = {tens}\nunits = {{ "pour cent" = "%" }}')
+    readers = (quantity_words, figures._count_pattern, figures._readers)
+    monkeypatch.setattr("operators.quantity_words.FOLDER", tmp_path)
+    for read_once in readers:
+        read_once.cache_clear()
+    try:
+        (found,) = figures.figures("trente pour cent")
+    finally:
+        for read_once in readers:
+            read_once.cache_clear()
+    assert (found.start, found.end, found.facts) == (0, 16, {("number", (Decimal(30), "%"))})
+
+
+def test_quantities_of_the_wrong_number_are_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path, "fr.toml", 'weekdays = ["lundi"]')
+    with pytest.raises(LanguageFileError) as raised:
+        read_languages(tmp_path, QuantityWords)
+    assert str(raised.value) == f"{path}: weekdays: must have 7 entries or none, but has 1"
 
 
 def test_an_ending_of_a_question_holds_in_every_text() -> None:
