@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Header, HTTPException, Query, Request
-from starlette.responses import Response, StreamingResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
 
 from connectors.lancedb_reading import ChannelEntry
 from operators.catchup_json import CatchUpFields
 from operators.messages import Turn
 from operators.search import Hit
 from web.library import Card
-from web.live import ChannelMarks, event_stream
+from web.live import ChannelMarks
 from web.routing import Channel, ReaderOf, catch_up_of, channels_called, library_of, watch_of
 
 __all__ = ["Message", "SearchHit", "router"]
@@ -170,14 +171,14 @@ def search(request: Request, entry: Channel, q: Words, limit: Count = 20) -> lis
     return SearchHit.of(library_of(request).search(entry.key, q, limit))
 
 
-@router.get("/channels/{namespace}/{channel}/events", response_class=StreamingResponse)
-def events(
+@router.get("/channels/{namespace}/{channel}/events", response_class=EventSourceResponse)
+async def events(
     request: Request,
     entry: Channel,
     since: Annotated[int, Query(ge=-1, lt=1 << 62)] = -1,
     revision: Place = 0,
     last_event_id: Annotated[str | None, Header()] = None,
-) -> StreamingResponse:
+) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events `summary`: the window and its summary (null where it was erased), as it comes.
 
     Begins with the windows after turn `since`, and those that were summarised anew after `revision`.
@@ -185,8 +186,9 @@ def events(
     library = library_of(request)
     marks = ChannelMarks(library.store, entry.key, *ChannelMarks.resume(last_event_id, since, revision))
 
-    def news() -> list[str]:
+    def news() -> list[ServerSentEvent]:
         cards = library.cards_at(entry.key, marks.news())
         return marks.sent("summary", [orjson.dumps(card).decode() for card in cards])
 
-    return event_stream(watch_of(request), news)
+    async for event in watch_of(request).events(news):
+        yield event

@@ -93,7 +93,7 @@ async def _with_headers(request: Request, call_next: Callable[[Request], Awaitab
     response = await call_next(request)
     response.headers.update(_HEADERS)
     cache = "max-age=3600" if request.url.path.startswith("/static/") else "no-store"
-    response.headers.setdefault("Cache-Control", cache)
+    response.headers["Cache-Control"] = cache
     return response
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from fastapi.concurrency import run_in_threadpool
-from starlette.responses import StreamingResponse
+from fastapi.sse import ServerSentEvent
 
 from connectors.lancedb_reading import StoreReader
 from operators.history import HistoryError
 from operators.messages import ChannelKey
 
-__all__ = ["ChannelMarks", "Watch", "event_stream", "sent_event"]
-
-_SILENCE = 15.0  # seconds after which a comment keeps a connection open
+__all__ = ["ChannelMarks", "Watch"]
 
 
 class Watch:
@@ -29,7 +27,7 @@ class Watch:
     def __init__(self, store: StoreReader, seconds: float) -> None:
         self._store = store
         self._seconds = seconds
-        self._changed = asyncio.Condition()
+        self._looked = asyncio.Condition()
         self._version = 0
         self._listeners = 0
         self.stopping: Callable[[], bool] = lambda: False
@@ -43,41 +41,29 @@ class Watch:
         finally:
             task.cancel()
 
-    async def changes(self) -> AsyncIterator[bool]:
-        """Once at the start, then True after each change, and False after a silence; until the end."""
+    async def events(self, news: Callable[[], Sequence[ServerSentEvent]]) -> AsyncIterator[ServerSentEvent]:
+        """What `news` returns at the start and after each change of the store, until the server stops."""
         self._listeners += 1
         try:
             seen = -1
             while not self.stopping():
-                changed = seen != self._version
-                seen = self._version
-                yield changed
-                await self._wait(seen)
+                if seen != self._version:
+                    seen = self._version
+                    for event in await run_in_threadpool(news):
+                        yield event
+                else:
+                    async with self._looked:
+                        await self._looked.wait()
         finally:
             self._listeners -= 1
 
-    async def _wait(self, seen: int) -> None:
-        waited = 0.0
-        while waited < _SILENCE and self._version == seen and not self.stopping():
-            try:
-                async with asyncio.timeout(self._seconds), self._changed:
-                    await self._changed.wait()
-            except TimeoutError:
-                waited += self._seconds
-
     async def _look(self) -> None:
-        last = -1
         while True:
             if self._listeners:
-                try:
-                    version = await run_in_threadpool(lambda: self._store.version)
-                except HistoryError:  # it may be there again at the next look
-                    version = last
-                if version != last:
-                    last = version
-                    async with self._changed:
-                        self._version += 1
-                        self._changed.notify_all()
+                with suppress(HistoryError):  # it may be there again at the next look
+                    self._version = await run_in_threadpool(lambda: self._store.version)
+                async with self._looked:
+                    self._looked.notify_all()
             await asyncio.sleep(self._seconds)
 
 
@@ -110,10 +96,12 @@ class ChannelMarks:
         self._revision = max([self._revision, *marks.values()])
         return sorted(news)
 
-    def sent(self, name: str, bodies: Sequence[str]) -> list[str]:
+    def sent(self, name: str, bodies: Sequence[str]) -> list[ServerSentEvent]:
         """Events of what `news` told of; the last one names the position, so that none is lost halfway."""
         ends = [None] * (len(bodies) - 1) + [self.position]
-        return [sent_event(name, body, at) for body, at in zip(bodies, ends, strict=False)]
+        return [
+            ServerSentEvent(event=name, raw_data=body, id=at) for body, at in zip(bodies, ends, strict=False)
+        ]
 
     @property
     def position(self) -> str:
@@ -127,24 +115,3 @@ class ChannelMarks:
         if not (first.isascii() and first.isdigit() and second.isascii() and second.isdigit()):
             return since, revision
         return max(since, int(first)), max(revision, int(second))
-
-
-def sent_event(name: str, data: str, identity: str | None = None) -> str:
-    """An event as it is sent."""
-    head = [f"event: {name}"] if identity is None else [f"id: {identity}", f"event: {name}"]
-    return "\n".join([*head, *(f"data: {line}" for line in data.splitlines())]) + "\n\n"
-
-
-def event_stream(watch: Watch, news: Callable[[], Sequence[str]]) -> StreamingResponse:
-    """A response that sends what `news` returns at the start and after each change of the store."""
-
-    async def stream() -> AsyncIterator[str]:
-        async for changed in watch.changes():
-            if not changed:
-                yield ": nothing new\n\n"
-                continue
-            for event in await run_in_threadpool(news):
-                yield event
-
-    headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from hashlib import blake2b
 from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
-from starlette.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from connectors.lancedb_reading import ChannelEntry, StoreReader
 from web.access import Reader
 from web.api import Place
 from web.drawing import page, templates
 from web.library import Card, Library
-from web.live import ChannelMarks, event_stream, sent_event
+from web.live import ChannelMarks
 from web.routing import Channel, ReaderOf, library_of, watch_of
 from web.seen import mark_seen, seen_windows
 
@@ -49,18 +49,25 @@ def channels(request: Request, reader: ReaderOf) -> Response:
     return page(request, "channels.html", reader=reader, listed=listed, state=state)
 
 
-@router.get("/events", response_class=StreamingResponse)
-def changes(request: Request, reader: ReaderOf, state: str = "") -> StreamingResponse:
+def _known_state(request: Request, reader: ReaderOf, state: str = "") -> str:
+    """The state of the reader's channels that a page shows; the present one without it."""
+    return state or _state(library_of(request).store, reader)
+
+
+@router.get("/events", response_class=EventSourceResponse)
+async def changes(
+    request: Request, reader: ReaderOf, last: Annotated[str, Depends(_known_state)]
+) -> AsyncIterator[ServerSentEvent]:
     """Tells the list of channels that a channel of the reader has changed since a `state` of them."""
     store = library_of(request).store
-    last = state or _state(store, reader)
 
-    def news() -> list[str]:
+    def news() -> list[ServerSentEvent]:
         nonlocal last
         before, last = last, _state(store, reader)
-        return [sent_event("change", "channels")] if last != before else []
+        return [ServerSentEvent(event="change", raw_data="channels")] if last != before else []
 
-    return event_stream(watch_of(request), news)
+    async for event in watch_of(request).events(news):
+        yield event
 
 
 @router.get("/c/{namespace}/{channel}")
@@ -108,26 +115,27 @@ def seen(request: Request, entry: Channel) -> Response:
     return response
 
 
-@router.get("/c/{namespace}/{channel}/events", response_class=StreamingResponse)
-def live_cards(
+@router.get("/c/{namespace}/{channel}/events", response_class=EventSourceResponse)
+async def live_cards(
     request: Request,
     entry: Channel,
     since: Annotated[int, Query(ge=-1, lt=1 << 62)] = -1,
     revision: Place = 0,
     last_event_id: Annotated[str | None, Header()] = None,
-) -> StreamingResponse:
+) -> AsyncIterator[ServerSentEvent]:
     """Cards as they come, drawn."""
     library = library_of(request)
     marks = ChannelMarks(library.store, entry.key, *ChannelMarks.resume(last_event_id, since, revision))
     template = templates.get_template("live_card.html")
 
-    def news() -> list[str]:
+    def news() -> list[ServerSentEvent]:
         cards = library.cards_at(entry.key, marks.news())
         return marks.sent(
             "summary", [template.render(card=card, key=entry.key, fresh=True) for card in cards]
         )
 
-    return event_stream(watch_of(request), news)
+    async for event in watch_of(request).events(news):
+        yield event
 
 
 def _state(store: StoreReader, reader: Reader) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from building import HashingEmbedder
@@ -147,14 +147,15 @@ def test_a_message_that_is_being_deleted_is_nowhere_any_more(tmp_path: Path) -> 
 def _events(stream: Any, count: int) -> list[tuple[str | None, dict[str, Any]]]:
     """The next events of a stream: id and data."""
     found = list[tuple[str | None, dict[str, Any]]]()
-    identity = None
+    fields = dict[str, str]()
     while len(found) < count:
-        line = stream.readline().decode().rstrip("\n")
-        if line.startswith("id: "):
-            identity = line.removeprefix("id: ")
-        elif line.startswith("data: "):
-            found.append((identity, json.loads(line.removeprefix("data: "))))
-            identity = None
+        name, _, value = stream.readline().decode().rstrip("\n").partition(": ")
+        if name:
+            assert name not in fields, "data is one line"
+            fields[name] = value
+        else:
+            found.append((fields.get("id"), json.loads(fields["data"])))
+            fields.clear()
     return found
 
 
@@ -175,9 +176,26 @@ def test_events_tell_what_is_new_erased_and_made_again_and_go_on_where_they_brok
             assert (at, card["summary"]["revision"]) == ("6.1", 1)
         with urlopen(f"{events}?since=3&revision=0", timeout=10) as stream:
             assert [card["window"]["first_seq"] for _, card in _events(stream, 1)] == [6]
+        again = Request(f"{events}?since=0", headers={"Last-Event-ID": "3.0"})
+        with urlopen(again, timeout=10) as stream:
+            assert [card["window"]["first_seq"] for _, card in _events(stream, 1)] == [6]
         with urlopen(f"{events}?since=6&revision=1", timeout=10) as stream:
             chat.window(HARBOR, ("Ben", "And it is back."))
             assert [card["window"]["first_seq"] for _, card in _events(stream, 1)] == [7]
+
+
+def test_an_event_holds_any_text_and_its_response_is_stored_nowhere(tmp_path: Path) -> None:
+    text = "A line separator\u2028is no end of a line, nor is\x85this."
+    with chat_of_two_namespaces(tmp_path) as chat, served(tmp_path) as address:
+        chat.window(HARBOR, ("Ana", "The ship has sailed."), text=text)
+        events = f"{address}/api/channels/{channel_path(HARBOR)}/events?since=5"
+        with urlopen(events, timeout=10) as stream:
+            ((_, card),) = _events(stream, 1)
+            headers = stream.headers
+    assert card["summary"]["summary"] == text
+    assert headers.get_all("Content-Type") == ["text/event-stream; charset=utf-8"]
+    assert headers.get_all("Cache-Control") == ["no-store"]
+    assert headers.get_all("X-Accel-Buffering") == ["no"]
 
 
 def test_what_comes_while_the_list_of_channels_is_on_its_way_is_news_to_it(tmp_path: Path) -> None:
