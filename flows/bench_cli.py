@@ -10,7 +10,6 @@ import click
 
 from flows.options import (
     FILE,
-    STRATEGIES,
     config_option,
     format_option,
     option_group,
@@ -18,11 +17,12 @@ from flows.options import (
     read_settings,
     setting,
 )
+from operators.memory_names import memory_names
 
 __all__ = ["bench"]
 
 _COMPARED = (
-    *STRATEGIES,
+    *memory_names(),
     "full",
     "ideal",
     "backscroll-of-all",

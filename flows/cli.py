@@ -11,7 +11,6 @@ import click
 from flows.bench_cli import bench
 from flows.options import (
     FILE,
-    STRATEGIES,
     config_option,
     format_option,
     option_group,
@@ -20,6 +19,7 @@ from flows.options import (
     setting,
     shown_as,
 )
+from operators.memory_names import memory_names
 
 __all__ = ["main"]
 
@@ -67,7 +67,7 @@ _summaries = option_group(
     setting(
         "--strategy",
         "strategy",
-        type=click.Choice(STRATEGIES),
+        type=click.Choice(memory_names()),
         help="Memory strategy.  [default: backscroll]",
     ),
     setting("--budget", "budget", type=int, help="Most tokens of a memory.  [default: 1024]"),

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FILE",
     "FORMATS",
-    "STRATEGIES",
     "config_option",
     "format_option",
     "option_group",
@@ -42,7 +41,6 @@ FORMATS = (
     "realtalk",
     "evermembench",
 )
-STRATEGIES = ("backscroll", "remember", "recent", "hybrid", "sparse", "dense", "none")
 FILE = click.Path(path_type=Path)
 
 

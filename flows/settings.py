@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -14,10 +14,16 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from flows.chat_settings import ChatSettings
 from flows.kafka_settings import KafkaSettings
 from flows.time_zones import time_zone
+from operators.memory_names import memory_names
 
 __all__ = ["ENV_PREFIX", "Settings", "SettingsError", "load_settings"]
 
 ENV_PREFIX = "BACKSCROLL_"
+
+if TYPE_CHECKING:
+    Strategy: TypeAlias = str
+else:
+    Strategy = Literal[memory_names()]
 
 
 class SettingsError(ValueError):
@@ -44,9 +50,7 @@ class Settings(KafkaSettings, ChatSettings, BaseSettings):
     recovery_partitions: int = Field(8, ge=1, description="most processes there can be; fixed when made")
     reissue: bool = Field(True, description="make summaries again when their messages change")
     lateness_seconds: float = Field(0, ge=0, description="how long messages wait for earlier ones")
-    strategy: Literal["none", "recent", "sparse", "dense", "hybrid", "remember", "backscroll"] = Field(
-        "backscroll", description="how a memory is built; part of summary ids"
-    )
+    strategy: Strategy = Field("backscroll", description="how a memory is built; part of summary ids")
     budget: int = Field(1024, ge=1, description="most tokens of a memory")
     window_tokens: int = Field(1024, ge=1, description="most tokens of a window")
     window_turns: int = Field(256, ge=1, le=256, description="most turns of a window")

@@ -261,11 +261,11 @@ def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 
 
 STRATEGIES: Mapping[str, MemoryStrategy] = {
-    "none": none,
+    "backscroll": backscroll,
+    "remember": remember,
     "recent": recent,
+    "hybrid": hybrid,
     "sparse": sparse,
     "dense": dense,
-    "hybrid": hybrid,
-    "remember": remember,
-    "backscroll": backscroll,
+    "none": none,
 }

@@ -13,6 +13,7 @@ from operators.chunks import Chunker
 from operators.gaps import Gap
 from operators.history import ChannelHistory
 from operators.memory import STRATEGIES, MemoryRequest, MemoryTurn, Retrieval
+from operators.memory_names import memory_names
 from operators.messages import Turn
 
 EMBEDDER = HashingEmbedder()
@@ -41,6 +42,10 @@ def request(
 
 def taken(memory: Sequence[MemoryTurn]) -> list[tuple[str, int | None, int, float]]:
     return [(entry.turn.id, entry.gap, entry.rank, entry.score) for entry in memory]
+
+
+def test_the_names_offered_are_those_of_the_strategies() -> None:
+    assert memory_names() == tuple(STRATEGIES)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -231,7 +236,3 @@ def test_what_both_rankings_of_hybrid_hold_is_taken_once() -> None:
     window = [turn(90, "pump", author="Zoe")]
     memory = STRATEGIES["hybrid"](request(history, turns=window, budget=512))
     assert [(entry.turn.id, entry.rank) for entry in memory] == [("m0", 1), ("m2", 2)]
-
-
-def test_the_strategies_have_the_names_of_the_settings() -> None:
-    assert list(STRATEGIES) == ["none", "recent", "sparse", "dense", "hybrid", "remember", "backscroll"]
