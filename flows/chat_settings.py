@@ -10,15 +10,25 @@ __all__ = ["ChatSettings"]
 class ChatSettings(BaseModel):
     """How to log in to Slack and Matrix, what to read, and what not to store."""
 
-    slack_app_token: SecretStr | None = Field(None, description="xapp-..., for the connection to Slack")
-    slack_bot_token: SecretStr | None = Field(None, description="xoxb-..., for Slack's Web API")
+    slack_app_token: SecretStr | None = Field(
+        None, description="App-level token for the connection to Slack, xapp-..."
+    )
+    slack_bot_token: SecretStr | None = Field(
+        None, description="Bot token for the Web API of Slack, xoxb-..."
+    )
     slack_api_url: str = Field(
-        "https://slack.com/api/", pattern=r"^https?://.*/$", description="of Slack's Web API"
+        "https://slack.com/api/", pattern=r"^https?://.*/$", description="URL of the Web API of Slack."
     )
     matrix_homeserver: str | None = Field(
-        None, pattern=r"^https?://", description="URL of the Matrix homeserver"
+        None, pattern=r"^https?://", description="URL of the Matrix homeserver."
     )
-    matrix_access_token: SecretStr | None = Field(None, description="of the Matrix account that reads")
-    backfill_days: float = Field(30, ge=0, description="of a live channel's past, read when it is met first")
-    opt_out_word: str = Field("#nolog", description="live messages with it are not stored; '' for no word")
-    inbox_days: float = Field(7, ge=0, description="how long live messages stay in the inbox after use")
+    matrix_access_token: SecretStr | None = Field(
+        None, description="Access token of the Matrix account that reads."
+    )
+    backfill_days: float = Field(
+        30, ge=0, description="Days of past messages to read from a live channel that is new."
+    )
+    opt_out_word: str = Field(
+        "#nolog", description="Word that keeps a live message from being stored; '' turns this off."
+    )
+    inbox_days: float = Field(7, ge=0, description="Days to keep live messages in the inbox after use.")

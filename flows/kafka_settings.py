@@ -19,41 +19,61 @@ _TOPIC = r"^[a-zA-Z0-9._-]{1,249}$"
 class KafkaSettings(BaseModel):
     """Where the topics are, how to log in, and how to read. Every name begins with `kafka_` but two."""
 
-    kafka_brokers: str = Field("127.0.0.1:9092", description="host:port, comma separated")
-    kafka_topics: str = Field("messages", description="topics to read, comma separated")
-    kafka_summaries: str = Field("summaries", pattern=_TOPIC, description="topic of summaries, compacted")
-    kafka_dead_letters: str = Field("dead-letters", pattern=_TOPIC, description="topic of rejected input")
+    kafka_brokers: str = Field(
+        "127.0.0.1:9092", description="Kafka brokers as host:port, separated by commas."
+    )
+    kafka_topics: str = Field("messages", description="Topics to read, separated by commas.")
+    kafka_summaries: str = Field("summaries", pattern=_TOPIC, description="Topic for summaries, compacted.")
+    kafka_dead_letters: str = Field(
+        "dead-letters", pattern=_TOPIC, description="Topic for dead letters, such as invalid messages."
+    )
     kafka_debug: str | None = Field(
-        None, pattern=_TOPIC, description="topic of gaps and memory; off when not set"
+        None, pattern=_TOPIC, description="Topic for gaps and memory; by default, they are not sent."
     )
     kafka_group: str | None = Field(
-        "backscroll", description="group that offsets are committed to, for lag tools"
+        "backscroll", description="Consumer group to commit offsets to, for lag monitoring."
     )
-    kafka_start: str = Field("earliest", description="earliest, latest or an ISO 8601 time with a zone")
+    kafka_start: str = Field(
+        "earliest",
+        description="Where to start in a partition not read before: earliest, latest or a time.",
+    )
     on_lost_offset: Literal["stop", "earliest"] = Field(
-        "stop", description="what to do where retention has deleted what was not read"
+        "stop",
+        description="What to do if retention deleted unread messages: stop, or continue from the earliest.",
     )
-    scattered_channels: bool = Field(False, description="whether one channel may be in several partitions")
-    kafka_client_id: str = Field("backscroll", min_length=1, description="name that the brokers log")
+    scattered_channels: bool = Field(
+        False, description="Allow messages of one channel in several partitions."
+    )
+    kafka_client_id: str = Field(
+        "backscroll", min_length=1, description="Client name in the logs of the brokers."
+    )
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="as the listener of the brokers has it"
+        "PLAINTEXT", description="Security protocol of the brokers' listener."
     )
-    kafka_tls_ca_file: Path | None = Field(None, description="PEM; the system's authorities when not set")
-    kafka_tls_cert_file: Path | None = Field(None, description="PEM, this client's certificate")
-    kafka_tls_key_file: Path | None = Field(None, description="PEM, its key, not encrypted")
-    kafka_tls_check_hostname: bool = Field(True, description="whether certificates must name the broker")
+    kafka_tls_ca_file: Path | None = Field(
+        None, description="CA certificates, PEM; by default, those of the system."
+    )
+    kafka_tls_cert_file: Path | None = Field(None, description="Client certificate, PEM.")
+    kafka_tls_key_file: Path | None = Field(
+        None, description="Private key of the client certificate, PEM, unencrypted."
+    )
+    kafka_tls_check_hostname: bool = Field(True, description="Check that certificates name the broker.")
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
-        None, description="needed by the SASL protocols"
+        None, description="SASL mechanism; required by the SASL protocols."
     )
-    kafka_username: str | None = Field(None, description="for PLAIN and SCRAM")
-    kafka_password: SecretStr | None = Field(None, description="for PLAIN and SCRAM")
-    kafka_token_file: Path | None = Field(None, description="for OAUTHBEARER; read anew each time")
+    kafka_username: str | None = Field(None, description="User name for PLAIN and SCRAM.")
+    kafka_password: SecretStr | None = Field(None, description="Password for PLAIN and SCRAM.")
+    kafka_token_file: Path | None = Field(
+        None, description="Token file for OAUTHBEARER; read again for each login."
+    )
     kafka_token_url: str | None = Field(
-        None, pattern=r"^https?://", description="for OAUTHBEARER: token endpoint, client credentials"
+        None, pattern=r"^https?://", description="Token endpoint for OAUTHBEARER, with client credentials."
     )
-    kafka_token_client_id: str | None = Field(None, description="for the token endpoint")
-    kafka_token_client_secret: SecretStr | None = Field(None, description="for the token endpoint")
-    kafka_token_scope: str | None = Field(None, description="for the token endpoint")
+    kafka_token_client_id: str | None = Field(None, description="Client id for the token endpoint.")
+    kafka_token_client_secret: SecretStr | None = Field(
+        None, description="Client secret for the token endpoint."
+    )
+    kafka_token_scope: str | None = Field(None, description="Scope to request from the token endpoint.")
 
     @field_validator("kafka_topics", "kafka_brokers")
     @classmethod

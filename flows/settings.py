@@ -35,86 +35,141 @@ class Settings(KafkaSettings, ChatSettings, BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
 
-    namespace: str = Field("default", min_length=1, description="namespace of messages that name none")
-    tz: str | None = Field(None, description="time zone of files whose times name none, as Europe/Berlin")
+    namespace: str = Field(
+        "default", min_length=1, description="Namespace of messages and channels that do not name one."
+    )
+    tz: str | None = Field(
+        None,
+        description="Time zone of times shown and of files whose times have none, such as Europe/Berlin.",
+    )
     store: str | None = Field(
-        None, min_length=1, description="LanceDB history, a directory or s3://bucket/prefix"
+        None, min_length=1, description="LanceDB history: a directory or s3://bucket/prefix."
     )
-    http_host: str = Field("127.0.0.1", min_length=1, description="where `run` serves health and metrics")
-    http_port: int = Field(9464, ge=0, le=65535, description="of /livez, /readyz, /metrics; 0 for none")
+    http_host: str = Field(
+        "127.0.0.1", min_length=1, description="Address on which `run` serves health and metrics."
+    )
+    http_port: int = Field(
+        9464, ge=0, le=65535, description="Port for /livez, /readyz and /metrics; 0 turns them off."
+    )
     stall_seconds: float = Field(
-        60, gt=0, description="without progress, while messages wait, before /livez is red"
+        60, gt=0, description="Seconds without progress, while messages wait, before /livez fails."
     )
-    maintenance_minutes: float = Field(5, ge=0, description="between clean-ups of the store; 0 for none")
-    recovery: Path | None = Field(None, description="state of `run`; inside a local store when not set")
-    recovery_partitions: int = Field(8, ge=1, description="most processes there can be; fixed when made")
-    reissue: bool = Field(True, description="make summaries again when their messages change")
-    lateness_seconds: float = Field(0, ge=0, description="how long messages wait for earlier ones")
-    strategy: Strategy = Field("backscroll", description="how a memory is built; part of summary ids")
-    budget: int = Field(1024, ge=1, description="most tokens of a memory")
-    window_tokens: int = Field(1024, ge=1, description="most tokens of a window")
-    window_turns: int = Field(256, ge=1, le=256, description="most turns of a window")
-    idle_minutes: float | None = Field(None, gt=0, description="pause that closes a window")
-    chunk_tokens: int = Field(128, ge=1, description="tokens of a chunk")
-    chunk_overlap: int = Field(32, ge=0, description="tokens shared by neighbouring chunks")
-    top_k: int = Field(30, ge=1, description="chunks per retriever and gap")
-    rrf_constant: int = Field(60, ge=1, description="constant of reciprocal rank fusion")
-    max_gaps: int = Field(8, ge=0, description="most gaps of a window; 0 looks for none")
-    summary_tokens: int = Field(200, ge=32, description="most tokens of an extractive summary")
+    maintenance_minutes: float = Field(
+        5, ge=0, description="Minutes between clean-ups of the store; 0 turns them off."
+    )
+    recovery: Path | None = Field(
+        None, description="Directory for the state of `run`; by default, recovery in a local store."
+    )
+    recovery_partitions: int = Field(
+        8,
+        ge=1,
+        description="Maximum number of processes; cannot be changed once the recovery directory exists.",
+    )
+    reissue: bool = Field(True, description="Rewrite a summary when its messages change.")
+    lateness_seconds: float = Field(0, ge=0, description="Seconds to wait for messages that arrive late.")
+    strategy: Strategy = Field("backscroll", description="How memory is built; part of every summary id.")
+    budget: int = Field(1024, ge=1, description="Maximum tokens of a memory.")
+    window_tokens: int = Field(1024, ge=1, description="Maximum tokens of a window.")
+    window_turns: int = Field(256, ge=1, le=256, description="Maximum turns of a window.")
+    idle_minutes: float | None = Field(
+        None,
+        gt=0,
+        description="Minutes without a message that close a window; by default, pauses close none.",
+    )
+    chunk_tokens: int = Field(128, ge=1, description="Tokens of a chunk.")
+    chunk_overlap: int = Field(32, ge=0, description="Tokens that neighbouring chunks share.")
+    top_k: int = Field(30, ge=1, description="Chunks that each retriever returns for a gap.")
+    rrf_constant: int = Field(60, ge=1, description="Constant of reciprocal rank fusion.")
+    max_gaps: int = Field(8, ge=0, description="Maximum gaps of a window; 0 turns gap detection off.")
+    summary_tokens: int = Field(200, ge=32, description="Maximum tokens of a summary.")
     embedding_model: str = Field(
-        "all-MiniLM-L6-v2", min_length=1, description="a hub id, a folder, or `none`"
+        "all-MiniLM-L6-v2",
+        min_length=1,
+        description="Embedding model: a Hugging Face id, a folder, a model of embedding_url, or none.",
     )
     embedding_backend: Literal["auto", "onnx", "torch"] = Field(
-        "auto", description="what runs the model: ONNX where it can, or as named"
+        "auto", description="Backend that runs the model; auto prefers ONNX."
     )
     embedding_precision: Literal["float32", "int8"] = Field(
-        "float32", description="of the ONNX backend; int8 is faster and gives other vectors"
+        "float32", description="Precision of the ONNX backend; int8 is faster but gives different vectors."
     )
     embedding_threads: int | None = Field(
-        None, ge=1, description="of the ONNX backend; as many as processors when not set"
+        None, ge=1, description="Threads of the ONNX backend; by default, one for each processor."
     )
     embedding_windows: int = Field(
-        1, ge=1, description="most windows embedded at once; above 1 the last bits of vectors may differ"
+        1, ge=1, description="Maximum windows to embed at once; above 1, the last bits of vectors may differ."
     )
-    embedding_url: str | None = Field(None, description="OpenAI-compatible server of the embedding model")
-    embedding_query_task: str | None = Field(None, description="what queries are for; '' for no instruction")
-    embedding_api_key: SecretStr | None = Field(None, description="of the embedding server")
-    history_mb: int = Field(2048, ge=1, description="MB of hot channels in a process; cold ones are reloaded")
+    embedding_url: str | None = Field(None, description="URL of an OpenAI-compatible embedding server.")
+    embedding_query_task: str | None = Field(
+        None,
+        description="Instruction that the embedding server gets with queries; '' for none.",
+    )
+    embedding_api_key: SecretStr | None = Field(None, description="API key of the embedding server.")
+    history_mb: int = Field(
+        2048,
+        ge=1,
+        description="Memory for active channels in each process, in MB; others are loaded when needed.",
+    )
     exact_chunks: int = Field(
-        250_000, ge=0, description="of a channel; beyond them search by vectors is the store's, with an index"
+        250_000,
+        ge=0,
+        description="Chunks of a channel above which vector search uses the index of the store.",
     )
-    pending_windows: int = Field(256, ge=1, description="windows in flight before the source waits")
+    pending_windows: int = Field(256, ge=1, description="Windows in progress before the source pauses.")
     unrecorded_windows: int = Field(
-        32, ge=1, description="closed and not recorded before the source waits; of one channel a quarter"
+        32,
+        ge=1,
+        description="Closed windows not yet stored before the source pauses; one channel may have a quarter.",
     )
-    llm: str | None = Field(None, description="URL of a server, vllm:MODEL or cassette:FILE")
-    llm_record: Path | None = Field(None, description="cassette that answers are appended to")
-    gap_model: str | None = Field(None, description="model for gaps; the server's only one when not set")
-    summary_model: str | None = Field(None, description="model for summaries; as gap_model")
-    llm_api_key: SecretStr | None = Field(None, description="of the language model's server")
+    llm: str | None = Field(
+        None,
+        description="Language model: a server URL, vllm:MODEL or cassette:FILE; by default, none is used.",
+    )
+    llm_record: Path | None = Field(
+        None, description="Cassette file to append the answers of the language model to."
+    )
+    gap_model: str | None = Field(
+        None, description="Model that finds gaps; by default, the only model of the server."
+    )
+    summary_model: str | None = Field(
+        None, description="Model that writes summaries; by default, the only model of the server."
+    )
+    llm_api_key: SecretStr | None = Field(None, description="API key of the language model server.")
     llm_api_keys: dict[str, SecretStr] | None = Field(
-        None, description="by URL, where several servers are used; the others get none"
+        None, description="API keys by server URL, if you use several; servers not listed get no key."
     )
-    llm_extra_body: dict[str, Any] | None = Field(None, description="fields added to every request")
-    llm_concurrency: int = Field(32, ge=1, description="calls at once in one process")
-    llm_timeout: float = Field(60, gt=0, description="seconds without a byte before an attempt ends")
-    llm_deadline: float = Field(300, gt=0, description="seconds for a call with all its attempts")
-    llm_retries: int = Field(3, ge=0, description="further attempts after a failure that may pass")
-    breaker_failures: int = Field(5, ge=1, description="failed calls in a row before no more are made")
-    breaker_seconds: float = Field(30, gt=0, description="pause before one call tries again")
+    llm_extra_body: dict[str, Any] | None = Field(None, description="Extra fields for every request.")
+    llm_concurrency: int = Field(
+        32, ge=1, description="Maximum concurrent calls to a language model in each process."
+    )
+    llm_timeout: float = Field(60, gt=0, description="Seconds without data before an attempt fails.")
+    llm_deadline: float = Field(300, gt=0, description="Maximum seconds for a call, including retries.")
+    llm_retries: int = Field(3, ge=0, description="Retries after a temporary failure.")
+    breaker_failures: int = Field(5, ge=1, description="Failed calls in a row before calls pause.")
+    breaker_seconds: float = Field(
+        30, gt=0, description="Seconds that calls pause before one is tried again."
+    )
     on_llm_failure: Literal["extractive", "dead-letter"] = Field(
-        "extractive", description="what a window gets when the model fails"
+        "extractive",
+        description="What a window gets if the language model fails: an extractive summary or a dead letter.",
     )
     on_unsupported: Literal["mark", "replace"] = Field(
-        "mark", description="what happens to a summary that states what no message says"
+        "mark", description="What happens to a summary with a statement that no message supports."
     )
-    summary_temperature: float = Field(0, ge=0, le=2, description="of the model's sampling")
-    max_tokens_per_day: int | None = Field(None, ge=0, description="of the model, all channels")
-    max_tokens_per_channel_day: int | None = Field(None, ge=0, description="of the model, one channel")
+    summary_temperature: float = Field(0, ge=0, le=2, description="Sampling temperature for summaries.")
+    max_tokens_per_day: int | None = Field(
+        None, ge=0, description="Daily limit of language model tokens for all channels; by default, no limit."
+    )
+    max_tokens_per_channel_day: int | None = Field(
+        None, ge=0, description="Daily limit of language model tokens for each channel; by default, no limit."
+    )
 
-    web_host: str = Field("127.0.0.1", min_length=1, description="address that `serve` listens on")
-    web_port: int = Field(8484, ge=0, le=65535, description="port of `serve`; 0 for any that is free")
-    web_access: Path | None = Field(None, description="TOML: who may read which namespaces; see docs/web.md")
+    web_host: str = Field("127.0.0.1", min_length=1, description="Address on which `serve` listens.")
+    web_port: int = Field(8484, ge=0, le=65535, description="Port of `serve`; 0 picks a free one.")
+    web_access: Path | None = Field(
+        None,
+        description="TOML file that says who may read which namespaces; required to serve other machines.",
+    )
 
     @field_validator("tz")
     @classmethod
