@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
-import numpy as np
 import orjson
 
 from connectors.files import Item, Skipped
@@ -26,6 +25,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def in_time_order(items: Iterable[Item]) -> Iterator[Item]:
     """What is skipped at once, then messages by time; equal times, and what has none, as they came."""
+    import numpy as np  # a tenth of a second, which listing the formats need not take
+
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as waiting:
         times, places = array("q"), array("q", [0])
         for item in items:

@@ -1,4 +1,4 @@
-"""`backscroll bench`: what is measured, apart from how."""
+"""`backscroll bench`: the commands that measure, and their options."""
 
 from __future__ import annotations
 
@@ -10,95 +10,121 @@ import click
 
 from flows.options import (
     FILE,
+    Group,
     config_option,
+    deferred,
     format_option,
     option_group,
     popped,
     read_settings,
     setting,
 )
-from operators.memory_names import memory_names
 
 __all__ = ["bench"]
 
-_COMPARED = (
-    *memory_names(),
-    "full",
-    "ideal",
-    "backscroll-of-all",
-    "remember-without-gaps",
-    "remember-without-refinement",
-)
 _WRITTEN = ("incremental", "hierarchical")
 
 
-@click.group()
+@click.group(cls=Group)
 def bench() -> None:
     """Measure Backscroll on dialogues."""
 
 
+_json = click.option("--json", type=FILE, help="File for the results, JSON.")
 _asked_models = option_group(
-    setting("--llm", "llm", help="Server URL, vllm:MODEL or cassette:FILE.  [default: no language model]"),
-    setting("--record", "llm_record", type=FILE, help="Cassette: keeps answers, gives those it has."),
-    click.option("--judge-model", help="Model that judges.  [default: as for gaps, or the only one]"),
-    click.option("--json", type=FILE, help="Write the figures."),
+    setting("llm"),
+    setting("llm_record"),
+    click.option(
+        "--judge-model", show_default="the gap model, or the server's only model", help="Model that judges."
+    ),
+    _json,
     config_option,
 )
 
 
+def _compared() -> tuple[str, ...]:
+    from operators.memory_names import memory_names
+
+    return (
+        *memory_names(),
+        "full",
+        "ideal",
+        "backscroll-of-all",
+        "remember-without-gaps",
+        "remember-without-refinement",
+    )
+
+
+def _strategies() -> click.Option:
+    return click.Option(
+        ["--strategy", "strategies"],
+        type=click.Choice((*_compared(), *_WRITTEN)),
+        multiple=True,
+        show_default=f"all; {' and '.join(_WRITTEN)} only with --llm",
+        help="Memory to measure; repeatable.",
+    )
+
+
 @bench.command("memory")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option(
-    "--strategy",
-    "strategies",
-    type=click.Choice((*_COMPARED, *_WRITTEN)),
-    multiple=True,
-    help="Memory to measure; may be repeated.  [default: all, the last two only with --llm]",
-)
+@deferred("--strategy", "strategies", make=_strategies)
 @click.option(
     "--detector",
     type=click.Choice(("recorded", "rules", "llm")),
     default="recorded",
     show_default=True,
-    help="Gaps of detected.jsonl, or found by rules, or by the language model.",
+    help="Where gaps come from: detected.jsonl, the rules or the language model.",
 )
-@setting("--budget", "budget", type=click.IntRange(1), help="Most tokens of a memory.  [default: 1024]")
-@setting("--embedding-model", "embedding_model", help="Hub id, folder or none.  [default: all-MiniLM-L6-v2]")
-@setting("--gap-model", "gap_model", help="Model of --detector llm.  [default: the server's only one]")
-@setting("--summary-model", "summary_model", help="Model that writes memories.  [default: as for gaps]")
+@setting("budget")
+@setting("embedding_model")
+@setting("gap_model")
+@setting("summary_model")
 @click.option(
-    "--judge", is_flag=True, help="Judge the verbatim memories as well, and compare with their ids."
+    "--judge",
+    is_flag=True,
+    help="Have a model judge verbatim memories too, and compare that with scoring by turn ids.",
 )
-@click.option("--judge-llm", help="Where the judge is.  [default: as --llm]")
-@click.option("--context", type=click.IntRange(16384), help="Tokens that the judge can read, for full.")
+@click.option(
+    "--judge-llm", show_default="as --llm", help="Language model that judges: URL or cassette:FILE."
+)
+@click.option(
+    "--context",
+    type=click.IntRange(16384),
+    help="Context length of the judge in tokens; limits the memory full.",
+)
 @click.option(
     "--behind",
     type=click.Path(path_type=Path, exists=True),
     multiple=True,
-    help="Put these chats, files or folders of them, before each dialogue: a long history.",
+    help="Chat file or folder to put before each dialogue, for a long history; repeatable.",
 )
-@click.option("--plot", type=FILE, help="Write recall against build time, SVG.")
+@click.option("--plot", type=FILE, help="File for a plot of recall over build time, SVG.")
 @_asked_models
 def bench_memory(folder: Path, strategies: tuple[str, ...], config: Path | None, **options: Any) -> None:
-    """Measure the memory recall of strategies on the benchmark FOLDER.
+    """Measure the recall of memory strategies on a benchmark.
 
-    FOLDER holds dialogues/, gaps.jsonl and, for recorded gaps, detected.jsonl. Memories that a model
-    writes, incremental and hierarchical, are judged by one; of the others the ids of their turns tell.
+    FOLDER holds dialogues/, gaps.jsonl and, for recorded gaps, detected.jsonl. The memories incremental
+    and hierarchical are written by a model and judged by one; the others are scored by their turn ids.
+    Answers that --record already holds are reused.
     """
     from flows.bench import run_memory
 
     settings = read_settings({"strategy": "none", **popped(options)}, config)
-    every = _COMPARED if settings.llm is None else (*_COMPARED, *_WRITTEN)
+    every = _compared() if settings.llm is None else (*_compared(), *_WRITTEN)
     run_memory(folder, settings, strategies=strategies or every, **options)
 
 
 @bench.command("summaries")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option("--judge-memory", is_flag=True, help="Judge what a memory holds, instead of by its turns' ids.")
+@click.option("--judge-memory", is_flag=True, help="Judge the text of a memory, not the ids of its turns.")
 @_asked_models
 def bench_summaries(folder: Path, files: tuple[Path, ...], config: Path | None, **options: Any) -> None:
-    """Judge the summaries in FILES, records of replay --out, on the benchmark FOLDER."""
+    """Judge summaries on a benchmark.
+
+    FOLDER is the benchmark, and FILES are summaries written by replay --out. Answers that --record
+    already holds are reused.
+    """
     from flows.bench import run_summaries
 
     settings = read_settings({"strategy": "none", **popped(options)}, config)
@@ -107,13 +133,13 @@ def bench_summaries(folder: Path, files: tuple[Path, ...], config: Path | None, 
 
 @bench.command("build")
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option("--out", type=FILE, required=True, help="Folder of the benchmark; made, or gone on with.")
+@click.option("--out", type=FILE, required=True, help="Folder of the benchmark, new or unfinished.")
 @click.option(
     "--llm",
     "annotators",
     multiple=True,
     required=True,
-    help="An annotator: URL, URL#MODEL or cassette:FILE; up to three, of different families.",
+    help="Annotator: URL, URL#MODEL or cassette:FILE; up to three, from different model families.",
 )
 @format_option
 @click.option(
@@ -121,12 +147,17 @@ def bench_summaries(folder: Path, files: tuple[Path, ...], config: Path | None, 
     type=click.IntRange(1),
     default=7000,
     show_default=True,
-    help="Tokens before a window for it to be annotated.",
+    help="Minimum tokens of history before a window to annotate.",
 )
-@click.option("--windows", type=click.IntRange(1), help="Most of a dialogue, evenly spread.  [default: all]")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be asked.")
-@setting("--namespace", "namespace", help="Namespace of messages that name none.  [default: default]")
-@setting("--concurrency", "llm_concurrency", type=int, help="Calls at once to each.  [default: 32]")
+@click.option(
+    "--windows",
+    type=click.IntRange(1),
+    show_default="all",
+    help="Maximum windows of each dialogue, evenly spread.",
+)
+@click.option("--dry-run", is_flag=True, help="Only estimate the number of calls.")
+@setting("namespace")
+@setting("llm_concurrency")
 @config_option
 def bench_build(
     files: tuple[Path, ...],
@@ -136,9 +167,10 @@ def bench_build(
     llm_concurrency: int | None,
     **options: Any,
 ) -> None:
-    """Annotate chat FILES as a benchmark: gaps and evidence that most of the language models agree on.
+    """Annotate chat FILES with language models to make a benchmark.
 
-    Interrupted, it goes on where it was: run it again.
+    It keeps the gaps and evidence that most of the models agree on. If it is interrupted, run it again
+    to continue.
     """
     from flows.build import run_build
 
@@ -148,16 +180,19 @@ def bench_build(
 
 @bench.command("embedding")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--windows", type=click.IntRange(1), default=12, show_default=True, help="Texts to embed.")
+@click.option(
+    "--windows", type=click.IntRange(1), default=12, show_default=True, help="Number of windows to embed."
+)
 @click.option(
     "--backend",
     "backends",
     type=click.Choice(("torch", "onnx", "int8")),
     multiple=True,
-    help="To measure; the first is what the others are compared with.  [default: all]",
+    show_default="all",
+    help="Backend to measure; repeatable. The others are compared with the first.",
 )
-@setting("--embedding-model", "embedding_model", help="Hub id or folder.  [default: all-MiniLM-L6-v2]")
-@click.option("--json", type=FILE, help="Write the figures.")
+@setting("embedding_model")
+@_json
 @config_option
 def bench_embedding(
     folder: Path,
@@ -167,7 +202,10 @@ def bench_embedding(
     config: Path | None,
     **flags: Any,
 ) -> None:
-    """Measure what embedding costs by torch, ONNX and int8, on windows of FOLDER/dialogues."""
+    """Measure the cost of embedding with torch, ONNX and int8.
+
+    The texts are windows of FOLDER/dialogues.
+    """
     from benchmarks.embedding import bench_embedding as measure
     from flows.mistakes import in_one_line
 
@@ -187,13 +225,37 @@ def bench_embedding(
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
 )
-@click.option("--messages", type=click.IntRange(1), default=4000, show_default=True, help="In each run.")
-@click.option("--channels", type=click.IntRange(1), default=40, show_default=True, help="They are in.")
-@click.option("--processes", type=click.IntRange(1), multiple=True, default=(1, 2), show_default=True)
-@click.option("--way", "ways", multiple=True, help="By its name in the table.  [default: all]")
-@click.option("--json", type=FILE, help="Write the figures.")
+@click.option(
+    "--messages", type=click.IntRange(1), default=4000, show_default=True, help="Number of messages per run."
+)
+@click.option(
+    "--channels",
+    type=click.IntRange(1),
+    default=40,
+    show_default=True,
+    help="Number of channels to spread the messages over.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    multiple=True,
+    default=(1, 2),
+    show_default=True,
+    help="Number of processes; repeatable.",
+)
+@click.option(
+    "--way",
+    "ways",
+    multiple=True,
+    show_default="all",
+    help="Row of the table to measure, by name; repeatable.",
+)
+@_json
 def bench_throughput(files: tuple[Path, ...], **options: Any) -> None:
-    """Measure messages a second through the whole flow, with the texts of chat FILES and no model."""
+    """Measure messages per second through the whole flow.
+
+    The texts come from chat FILES; no language model is used.
+    """
     from flows.throughput import run_throughput
 
     run_throughput(files, **options)
@@ -212,25 +274,39 @@ def _sizes(_context: click.Context, _option: click.Parameter, given: str) -> lis
 @bench.command("history")
 @click.argument("dialogues", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option(
-    "--tokens", default="1e5,1e6", show_default=True, callback=_sizes, help="Sizes of the channel, by commas."
+    "--tokens",
+    default="1e5,1e6",
+    show_default=True,
+    callback=_sizes,
+    help="Sizes of the channel in tokens, separated by commas.",
 )
 @click.option(
-    "--windows", type=click.IntRange(1), default=30, show_default=True, help="Windows that are measured."
-)
-@click.option("--plain/--no-plain", default=True, help="Measure the plain way too.  [default: plain]")
-@click.option(
-    "--channels", type=click.IntRange(0), default=0, help="Also measure as many channels, Zipf-like traffic."
+    "--windows", type=click.IntRange(1), default=30, show_default=True, help="Number of windows to measure."
 )
 @click.option(
-    "--ceiling-mb", type=click.IntRange(1), default=64, show_default=True, help="Memory of those channels."
+    "--plain/--no-plain", default=True, show_default=True, help="Also measure a plain implementation."
 )
-@click.option("--json", type=FILE, help="Write the figures.")
-@click.option("--plot", type=FILE, help="Write cost over size, SVG.")
+@click.option(
+    "--channels",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Also measure this many channels with Zipf-like traffic.",
+)
+@click.option(
+    "--ceiling-mb",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="Memory limit of those channels, in MB.",
+)
+@_json
+@click.option("--plot", type=FILE, help="File for a plot of cost over size, SVG.")
 def bench_history(dialogues: tuple[Path, ...], **options: Any) -> None:
-    """Measure the cost of a window over the size of the history behind it.
+    """Measure the cost of a window as the history grows.
 
-    The channel is told from DIALOGUES, files or folders of chat, again and again with other words.
-    Its vectors are random.
+    The channel repeats DIALOGUES, files or folders of chat, each time with other words. Its vectors
+    are random.
     """
     from benchmarks.history_command import bench_history as measure
     from flows.mistakes import in_one_line

@@ -181,8 +181,8 @@ def test_a_missing_extra_is_one_line(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--from", "slack", "--workers", "2"], "--from has one process"),
-        (["--out", "summaries.jsonl"], "--out goes with --from"),
+        (["--from", "slack", "--workers", "2"], "--from runs in one process"),
+        (["--out", "summaries.jsonl"], "--out needs --from"),
         (["--from", "slack"], "run needs a --store"),
     ],
 )

@@ -109,7 +109,7 @@ def test_summaries_are_not_made_and_their_options_are_refused(tmp_path: Path) ->
     path = chat(tmp_path / "chat.jsonl", MESSAGES[0])
     done = run("replay", path, "--into", "kafka://h:1/t", "--out", tmp_path / "out.jsonl", check=False)
     assert done.returncode == 2
-    assert "--into sends messages on: leave out --out, --detected and --workers" in done.stderr
+    assert "--into only sends the messages: remove --out, --detected and --workers" in done.stderr
 
 
 def test_an_unknown_topic_and_a_missing_file_are_one_line(broker: Broker, tmp_path: Path) -> None:

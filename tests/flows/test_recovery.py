@@ -92,8 +92,11 @@ def test_state_is_never_made_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--processes", 2], "--process-id has to be below --processes, which is 2"),
-        (["--process-id", 2, "--processes", 2], "--process-id has to be below --processes, which is 2"),
+        (["--processes", 2], "--process-id must be set and less than --processes, which is 2"),
+        (
+            ["--process-id", 2, "--processes", 2],
+            "--process-id must be set and less than --processes, which is 2",
+        ),
         (["--parts", 2, "--process-id", 0, "--processes", 3], "3 processes need as many partitions: 2 are"),
     ],
 )

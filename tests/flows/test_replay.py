@@ -249,7 +249,7 @@ def test_bad_lines_go_to_dead_letters_and_cost_no_valid_message(tmp_path: Path) 
         (["replay", "chat.jsonl", "--out", "chat.jsonl"], "Error: chat.jsonl is an input"),
         (
             ["replay", "chat.jsonl", "--budget", "0"],
-            "Error: budget: Input should be greater than or equal to 1",
+            "Error: Invalid value for '--budget' (env var: 'BACKSCROLL_BUDGET'): 0 is not in the range x>=1.",
         ),
         (
             ["replay", "chat.jsonl", "--detected", "chat.txt"],
@@ -263,7 +263,7 @@ def test_bad_lines_go_to_dead_letters_and_cost_no_valid_message(tmp_path: Path) 
             ["replay", "chat.jsonl", "--embedding-model", "./nowhere"],
             "Error: embedding model './nowhere' cannot",
         ),
-        (["ingest", "chat.jsonl"], "Error: ingest needs a --store to write to"),
+        (["ingest", "chat.jsonl"], "Error: ingest needs --store, the history to write to"),
     ],
 )
 def test_a_users_mistake_is_one_clear_line_and_exit_code_2(
