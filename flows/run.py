@@ -145,10 +145,12 @@ def _peers(addresses: str | None, process_id: int | None, workers: int) -> list[
     if addresses is None and process_id is None:
         return None
     if addresses is None or process_id is None:
-        raise click.UsageError("--process-id and --addresses go together")
+        raise click.UsageError("use --process-id and --addresses together")
     if workers > 1:
-        raise click.UsageError("--workers starts local processes: leave it at 1 with --addresses")
+        raise click.UsageError("--workers starts processes on this machine: remove it, or --addresses")
     peers = [address.strip() for address in addresses.replace(";", ",").split(",") if address.strip()]
     if not 0 <= process_id < len(peers):
-        raise click.UsageError(f"--process-id is {process_id}: --addresses names {len(peers)} processes")
+        raise click.UsageError(
+            f"--process-id {process_id} must be from 0 to {len(peers) - 1}: --addresses lists {len(peers)}"
+        )
     return peers
