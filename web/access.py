@@ -150,7 +150,7 @@ def read_access(path: Path) -> Access:
         raise AccessError(f"access file {path}: two readers have the same token: give each its own")
     without = [name for name in file.readers if name not in tokens]
     if without and file.proxy is None:
-        raise AccessError(f"access file {path}: readers.{without[0]}: give it a token, or name a [proxy]")
+        raise AccessError(f"access file {path}: readers.{without[0]}: add a token, or a [proxy] section")
     try:
         networks = tuple(map(ip_network, file.proxy.addresses if file.proxy else ()))
     except ValueError as err:

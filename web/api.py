@@ -40,7 +40,7 @@ class JSONBytes(Response):
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who wrote a message."""
+    """The author of a message."""
 
     id: str
     name: str
@@ -49,7 +49,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message at its place `seq` in the channel; a deleted one has neither author nor text."""
+    """A message at its position `seq` in the channel; a deleted one has neither author nor text."""
 
     seq: int
     id: str
@@ -73,7 +73,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A message that was found, and the words of the query that it holds."""
+    """A matching message, and the words of the query that it contains."""
 
     message: Message
     words: tuple[str, ...]
@@ -86,7 +86,7 @@ class SearchHit:
 
 @router.get("/channels")
 def channels(request: Request, reader: ReaderOf) -> list[ChannelEntry]:
-    """The channels that the reader may read, the latest first."""
+    """The channels that the reader may read, most recent first."""
     return library_of(request).store.channels(reader.namespaces)
 
 
@@ -101,10 +101,10 @@ def catchup(
     me: Name = None,
     max_tokens: Annotated[int, Query(ge=32, le=4000)] = 400,
 ) -> Response:
-    """What happened in a channel, or in all, since a time or a message; what is for `me` first.
+    """What happened in one channel, or in all, since a time or a message; what is for `me` comes first.
 
-    As `backscroll catchup --as json`: `since` and `until` take `2d`, `yesterday`, an ISO 8601 time or the
-    id of a message, `until` also `latest`.
+    The same as `backscroll catchup --as json`. `since` and `until` accept `2d`, `yesterday`, an ISO 8601
+    time or the id of a message; `until` also accepts `latest`.
     """
     catch_up = catch_up_of(request)
     entries = channels_called(request, reader, channel)
@@ -126,16 +126,16 @@ def summaries(
     on: date | None = None,
     limit: Count = 20,
 ) -> list[Card]:
-    """Windows with their summaries, the newest first; `before` a turn, or `on` a day (UTC) and earlier."""
+    """Windows with their summaries, newest first: all, those before turn `before`, or up to `on` (UTC)."""
     return library_of(request).cards(entry.key, before=before, on=on, limit=limit)
 
 
 @router.get("/channels/{namespace}/{channel}/summaries/{seq}")
 def summary(request: Request, entry: Channel, seq: int) -> Card:
-    """The window that holds turn `seq`, with its summary."""
+    """The window that contains turn `seq`, with its summary."""
     found = library_of(request).card_of(entry.key, seq) if 0 <= seq < entry.turns else None
     if found is None:
-        raise HTTPException(404, f"there is no message {seq} in this channel")
+        raise HTTPException(404, f"message {seq} not found in this channel")
     return found
 
 
@@ -143,7 +143,7 @@ def summary(request: Request, entry: Channel, seq: int) -> Card:
 def messages(
     request: Request, entry: Channel, first_seq: Place = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 100
 ) -> list[Message]:
-    """Messages from a place on, in channel order."""
+    """Messages from position `first_seq` on, in channel order."""
     return [
         Message.of(turn)
         for turn in library_of(request).store.turns(entry.key, first_seq, first_seq + limit - 1)
@@ -157,17 +157,17 @@ def message(
     id: Annotated[str, Query(min_length=1, max_length=512)],
     around: Annotated[int, Query(ge=0, le=100)] = 0,
 ) -> list[Message]:
-    """A message by its id, with `around` messages before it and after it."""
+    """A message by its id, with `around` messages before and after it."""
     library = library_of(request)
     found = library.store.find(entry.key, id)
     if found is None:
-        raise HTTPException(404, "there is no such message in this channel")
+        raise HTTPException(404, "message not found in this channel")
     return [Message.of(turn) for turn in library.context(entry.key, found.seq, around)]
 
 
 @router.get("/channels/{namespace}/{channel}/search")
 def search(request: Request, entry: Channel, q: Words, limit: Count = 20) -> list[SearchHit]:
-    """Messages of the channel's history, by the retrieval that builds memories."""
+    """Search the channel's history with the retrieval that builds memories."""
     return SearchHit.of(library_of(request).search(entry.key, q, limit))
 
 
@@ -179,9 +179,9 @@ async def events(
     revision: Place = 0,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events `summary`: the window and its summary (null where it was erased), as it comes.
+    """Server-sent events `summary`: each window and its summary (null if it was erased), as it is written.
 
-    Begins with the windows after turn `since`, and those that were summarised anew after `revision`.
+    Starts with the windows after turn `since`, and those summarised again after `revision`.
     """
     library = library_of(request)
     marks = ChannelMarks(library.store, entry.key, *ChannelMarks.resume(last_event_id, since, revision))

@@ -154,7 +154,7 @@ def _explain_errors(app: FastAPI) -> None:
             return RedirectResponse(
                 f"/login?next={quote(request.url.path + query, safe='')}", status_code=303
             )
-        refused = _error(request, 401, "you are not known here: show a token, or come through the proxy")
+        refused = _error(request, 401, "not authenticated: send a bearer token, or sign in through the proxy")
         refused.headers["WWW-Authenticate"] = "Bearer"
         return refused
 
@@ -177,7 +177,7 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HistoryError)
     def unreadable(request: Request, _: HistoryError) -> Response:
-        return _error(request, 503, "the store cannot be read at the moment: try again soon")
+        return _error(request, 503, "the store cannot be read right now: try again shortly")
 
 
 def _is_api(request: Request) -> bool:

@@ -10,13 +10,26 @@ from operators.citations import Passage
 from operators.summaries import GapEntry, Summary
 from web.library import Card
 
-__all__ = ["Line", "Segment", "Text", "lines", "marked", "unplaced_gaps"]
+__all__ = ["Line", "Segment", "Text", "fallback", "lines", "marked", "unplaced_gaps"]
 
 _HEAD = re.compile(r"((?:\d\d-\d\d )?\d\d:\d\d) (.+):\s*", re.DOTALL)
 _NOTE = re.compile(r"\[(.+?), ((?:\d{4}-\d\d-\d\d )?\d\d:\d\d): (.*)\]", re.DOTALL)
 _DATED = re.compile(r"(?:\d{4}-)?(\d\d)-(\d\d) (\d\d:\d\d)")
 _LINES = re.compile(r"[^\n]+")
 _LINK = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
+_FAILURES = {
+    "budget": "the daily token limit was reached",
+    "circuit_open": "the model kept failing",
+    "connection": "the model could not be reached",
+    "invalid_json": "the model gave an invalid answer",
+    "rate_limit": "the model's rate limit was reached",
+    "refused": "the model's server refused the request",
+    "schema": "the model gave an invalid answer",
+    "server": "the model's server failed",
+    "timeout": "the model timed out",
+    "truncated": "the model's answer was cut off",
+    "unsupported": "the messages do not support the model's summary",
+}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -143,6 +156,15 @@ def unplaced_gaps(card: Card, drawn: Sequence[Line]) -> list[tuple[int, GapEntry
     return [
         (index, gap) for index, gap in enumerate(card.summary.gaps) if gap.evidence and index not in shown
     ]
+
+
+def fallback(degraded: str) -> str:
+    """Why rules stood in for the model, in words, each reason once: `gaps: timeout` is "the model timed out".
+
+    `degraded` is that of a summary. A kind of failure without words of its own is returned as it is.
+    """
+    kinds = (reason.rpartition(": ")[2] for reason in degraded.split("; "))
+    return ", ".join(dict.fromkeys(_FAILURES.get(kind, kind) for kind in kinds))
 
 
 def marked(text: str, gaps: Sequence[tuple[int, GapEntry]] = (), words: Sequence[str] = ()) -> list[Text]:

@@ -176,7 +176,7 @@ class CatchUp:
     @contextmanager
     def _place(self) -> Iterator[None]:
         if not self._places.acquire(timeout=self._patience):
-            raise BusyError("too many are being caught up at the moment: try again soon")
+            raise BusyError("too many catch-ups are running: try again shortly")
         try:
             yield
         finally:

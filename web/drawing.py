@@ -16,7 +16,7 @@ from fastapi.templating import Jinja2Templates
 from operators.cues import spaced_lexicons
 from operators.digest import SECTIONS, ChannelDigest
 from operators.messages import ChannelKey
-from web.cards import lines, marked, unplaced_gaps
+from web.cards import fallback, lines, marked, unplaced_gaps
 from web.routing import channel_path
 
 __all__ = ["page", "tells", "templates"]
@@ -58,4 +58,6 @@ def _left_out(digest: ChannelDigest) -> list[str]:
 
 templates.env.trim_blocks = templates.env.lstrip_blocks = True
 templates.env.globals.update(lines=lines, marked=marked, sections=SECTIONS, unplaced_gaps=unplaced_gaps)
-templates.env.filters.update(path=channel_path, hue=_hue, left_out=_left_out, telling=_telling)
+templates.env.filters.update(
+    path=channel_path, hue=_hue, left_out=_left_out, telling=_telling, fallback=fallback
+)

@@ -66,7 +66,7 @@ def gap(request: Request, reader: ReaderOf, entry: Channel, seq: int, number: in
     card = _card(request, entry, seq)
     summary = card.summary
     if summary is None or not 0 <= number < len(summary.gaps):
-        raise HTTPException(404, "there is no such phrase in this summary any more")
+        raise HTTPException(404, "this phrase is no longer in the summary")
     library, entry_gap = library_of(request), summary.gaps[number]
     said = place(summary, entry_gap)
     contexts = [
@@ -117,7 +117,7 @@ def _page(
 def _card(request: Request, entry: ChannelEntry, seq: int) -> Card:
     found = library_of(request).card_of(entry.key, seq) if 0 <= seq < entry.turns else None
     if found is None:
-        raise HTTPException(404, f"there is no message {seq} in this channel")
+        raise HTTPException(404, f"message {seq} not found in this channel")
     return found
 
 

@@ -173,4 +173,4 @@ def _day(text: str) -> date | None:
     try:
         return date.fromisoformat(text) if text.strip() else None
     except ValueError as err:
-        raise HTTPException(400, f"{text[:40]!r} is no day: write it like 2026-03-09") from err
+        raise HTTPException(400, f"{text[:40]!r} is not a date: write it like 2026-03-09") from err

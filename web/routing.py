@@ -50,7 +50,7 @@ def catch_up_of(request: Request) -> CatchUp:
         HTTPException: 403 where a page of another site makes the browser ask: it may cost tokens.
     """
     if request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-        raise HTTPException(403, "open this address from its own page")
+        raise HTTPException(403, "this address cannot be opened from another site")
     return cast(CatchUp, request.app.state.catch_up)
 
 
@@ -68,7 +68,7 @@ def open_channel(namespace: str, channel: str, reader: ReaderOf, request: Reques
     key = ChannelKey.parse(f"{namespace}/{channel}")
     found = library_of(request).channel(key) if reader.may_read(key.namespace) else None
     if found is None:
-        raise HTTPException(404, "there is no such channel")
+        raise HTTPException(404, "channel not found")
     return found
 
 
@@ -84,10 +84,10 @@ def channels_called(request: Request, reader: Reader, name: str | None) -> list[
     exact = [entry for entry in entries if str(entry.key) == name]
     found = exact or [entry for entry in entries if entry.key.is_called(name)]
     if not found:
-        raise HTTPException(404, "there is no such channel")
+        raise HTTPException(404, "channel not found")
     if len(found) > 1:
         names = ", ".join(str(entry.key) for entry in found)
-        raise HTTPException(400, f"channel {name!r} is in several namespaces: name one of {names}")
+        raise HTTPException(400, f"channel {name!r} is in several namespaces: use one of {names}")
     return found
 
 

@@ -120,7 +120,7 @@ def test_nothing_is_shown_without_a_known_token(client: TestClient, header: dict
 
 def test_a_token_is_entered_once_and_kept_in_a_cookie_that_scripts_cannot_read(client: TestClient) -> None:
     wrong = client.post("/login", data={"token": "wrong", "next": "/"})
-    assert (wrong.status_code, "This token is not known." in wrong.text) == (401, True)
+    assert (wrong.status_code, "This token is not valid." in wrong.text) == (401, True)
     entered = client.post("/login", data={"token": TOKEN, "next": "/search?q=pump"})
     assert (entered.status_code, entered.headers["Location"]) == (303, "/search?q=pump")
     cookie = entered.headers["Set-Cookie"]
@@ -155,7 +155,7 @@ def test_a_user_is_believed_from_the_proxy_alone(
     [
         ("readers = 3", "readers: Input should be a valid dictionary"),
         ("[readers.ana]\nnamespaces = []", "readers.ana.namespaces: List should have at least 1 item"),
-        ('[readers.ana]\nnamespaces = ["a"]', "readers.ana: give it a token, or name a [proxy]"),
+        ('[readers.ana]\nnamespaces = ["a"]', "readers.ana: add a token, or a [proxy] section"),
         (
             '[readers.ana]\nnamespaces = ["a"]\ntoken = "short"',
             "readers.ana.token: Value should have at least",

@@ -88,7 +88,7 @@ def test_messages_are_read_by_place_and_by_id_with_their_neighbours(client: Test
     missing = client.get(f"{address}/message?id=h99")
     assert (missing.status_code, missing.json()) == (
         404,
-        {"detail": "there is no such message in this channel"},
+        {"detail": "message not found in this channel"},
     )
 
 
@@ -103,8 +103,8 @@ def test_search_finds_by_words_and_stays_in_its_channel(client: TestClient) -> N
     [
         ("summaries?on=yesterday", 400, "on: Input should be a valid date or datetime, input is too short"),
         ("summaries?limit=0", 400, "limit: Input should be greater than or equal to 1"),
-        ("summaries/6", 404, "there is no message 6 in this channel"),
-        ("summaries/-1", 404, "there is no message -1 in this channel"),
+        ("summaries/6", 404, "message 6 not found in this channel"),
+        ("summaries/-1", 404, "message -1 not found in this channel"),
         ("search", 400, "q: Field required"),
     ],
 )
@@ -141,7 +141,7 @@ def test_a_message_that_is_being_deleted_is_nowhere_any_more(tmp_path: Path) -> 
             texts = [client.get(f"{base}/{page}").text for page in pages]
             texts.append(client.get(f"/c/{channel_path(HARBOR)}/at/0").text)
     assert all("leaks" not in text for text in texts)
-    assert "A message that was deleted." in texts[-1]
+    assert "This message was deleted." in texts[-1]
 
 
 def _events(stream: Any, count: int) -> list[tuple[str | None, dict[str, Any]]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from reading import HARBOR, LAB, chat_of_two_namespaces, made_of
 
-from web.cards import Segment, lines
+from web.cards import Segment, fallback, lines
 
 
 def test_an_earlier_message_stands_beside_the_phrase_that_it_explains(tmp_path: Path) -> None:
@@ -35,3 +36,20 @@ def test_what_no_message_supports_is_marked_in_a_models_summary(tmp_path: Path) 
     (line,) = lines(cards[1])
     assert [part.text for part in line.segments if part.doubted] == ["Peter"]
     assert (line.author, lines(cards[0])) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("degraded", "words"),
+    [
+        ("budget", "the daily token limit was reached"),
+        ("summary: timeout", "the model timed out"),
+        ("gaps: circuit_open; summary: circuit_open", "the model kept failing"),
+        (
+            "gaps: schema; summary: truncated",
+            "the model gave an invalid answer, the model's answer was cut off",
+        ),
+        ("summary: error", "error"),
+    ],
+)
+def test_a_card_says_in_words_why_the_model_was_replaced(degraded: str, words: str) -> None:
+    assert fallback(degraded) == words

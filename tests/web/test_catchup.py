@@ -89,7 +89,7 @@ def test_a_span_begins_after_the_message_that_was_read_last(client: TestClient) 
         ({"since": "nope"}, 400, "'nope' is no message here and no time: use 2d, 5h, yesterday,"),
         ({"since": "2026-03-05", "until": "2026-03-04"}, 400, "the span ends before it begins"),
         ({"since": "2026-13-41"}, 400, "is not a possible ISO 8601 time"),
-        ({"channel": "nowhere"}, 404, "there is no such channel"),
+        ({"channel": "nowhere"}, 404, "channel not found"),
         ({"max_tokens": 5}, 400, "max_tokens: Input should be greater than or equal to 32"),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_channel_name_in_two_namespaces_has_to_be_told_apart(tmp_path: Path) -
             answer = client.get("/api/catchup", params={**ALL, "channel": "harbor"})
             assert (answer.status_code, answer.json()["detail"]) == (
                 400,
-                "channel 'harbor' is in several namespaces: name one of acme/harbor, other/harbor",
+                "channel 'harbor' is in several namespaces: use one of acme/harbor, other/harbor",
             )
             assert client.get("/api/catchup", params={**ALL, "channel": "other/harbor"}).status_code == 200
 
@@ -182,7 +182,7 @@ def test_a_reader_is_told_to_come_again_where_too_many_are_caught_up_at_once(tmp
             finally:
                 digest.open.set()
                 other.join(10)
-    assert (answer.status_code, "try again soon" in answer.json()["detail"]) == (503, True)
+    assert (answer.status_code, "try again shortly" in answer.json()["detail"]) == (503, True)
 
 
 def test_what_is_being_deleted_is_in_no_catch_up(tmp_path: Path) -> None:

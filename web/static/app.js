@@ -1,16 +1,16 @@
-// The panel, the keyboard, the colours, and what is done with a live card. Everything works without it, by links.
+// The panel, keyboard shortcuts, colours and live cards. Without this script every link still works.
 (() => {
   "use strict";
   const $ = (selector, within = document) => within.querySelector(selector);
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
   const store = {
     get(name) { try { return localStorage.getItem(name); } catch { return null; } },
-    set(name, value) { try { localStorage.setItem(name, value); } catch { /* not kept, then */ } },
+    set(name, value) { try { localStorage.setItem(name, value); } catch { /* the choice is not kept */ } },
   };
 
-  // Colours: as the system has them, light, dark.
+  // Colours: system, light or dark.
   const themes = ["auto", "light", "dark"];
-  const shown = { auto: ["◐", "as the system has them"], light: ["☀", "light"], dark: ["☾", "dark"] };
+  const shown = { auto: ["◐", "system"], light: ["☀", "light"], dark: ["☾", "dark"] };
   const theme = () => (themes.includes(store.get("theme")) ? store.get("theme") : "auto");
   const showTheme = () => {
     const name = theme(), button = $("#theme");
@@ -24,7 +24,7 @@
     showTheme();
   };
 
-  // The panel: what was asked for stands there; closed, the focus goes back to where it came from.
+  // The panel shows what a link asks for. Closing it returns the focus to where it was.
   const panel = $("#panel");
   let opener = null;
   const close = () => {
@@ -50,10 +50,10 @@
     const chosen = $(".evidence", panel) ? null : $(".chosen", panel);
     if (chosen) panel.scrollTop = Math.max(0, chosen.offsetTop - panel.clientHeight / 3);
   });
-  document.addEventListener("htmx:sendError", () => { say("The server does not answer."); });
+  document.addEventListener("htmx:sendError", () => { say("The server is not responding."); });
   panel.addEventListener("click", (event) => { if (event.target.closest("[data-close]")) close(); });
 
-  // Live cards: one that is there already is replaced in its place, a new one comes on top.
+  // Live cards: replace a card that is on the page, put a new one on top.
   const say = (text) => { $("#announce").textContent = text; };
   let unread = 0;
   const title = document.title;
@@ -71,7 +71,7 @@
       event.preventDefault();
       htmx.swap(there, event.detail.data, { swapStyle: "outerHTML" });
     } else if (Number(id.slice(2)) < newest) {
-      event.preventDefault(); // of a part that is not on the page
+      event.preventDefault(); // it belongs to a part that is not on the page
     }
   });
   document.addEventListener("htmx:sseMessage", (event) => {
@@ -103,7 +103,7 @@
     const gaps = $$(".gap:not(.open-gap)", card).filter((gap) => gap.checkVisibility());
     const at = gaps.indexOf(card.contains(opener) ? opener : document.activeElement);
     const gap = gaps[(at + 1) % gaps.length];
-    if (!gap) { say("No phrase of this card has an explanation."); return; }
+    if (!gap) { say("No phrase in this card has an explanation."); return; }
     gap.focus();
     gap.click();
   };

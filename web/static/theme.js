@@ -1,4 +1,4 @@
-// Before the page is drawn: the colours that were chosen, if any.
+// Apply the chosen colours before the page is drawn.
 (() => {
   let chosen = null;
   try { chosen = localStorage.getItem("theme"); } catch { /* storage may be forbidden */ }
