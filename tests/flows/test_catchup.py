@@ -95,7 +95,7 @@ def test_nothing_new_says_so_and_when_the_newest_message_was() -> None:
     text = catchup(*HARBOR, "--since", "2026-04-01", "--until", "2026-04-02")
     assert text == (
         "Nothing new from 2026-04-01 00:00 to 2026-04-02 00:00 (UTC); "
-        "the newest message is of 2026-03-11 13:21\n"
+        "the newest message is from 2026-03-11 13:21\n"
     )
     text = catchup("--file", SAMPLES / "honya-app.jsonl", "--since", "2026-07-01")
     assert text.startswith("新着はありません 2026-07-01 00:00 から 現在 まで(UTC)")
