@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from bytewax.operators import StatefulBatchLogic
@@ -12,23 +12,16 @@ from operators.admission import Admission, AdmissionState, Admitted, Event
 from operators.changes import Change, Changes
 from operators.engine import Engine
 from operators.history import ChannelHistory, HistoryError
-from operators.messages import ChannelKey, DeadLetter, Message, MessageError, Received, Turn
+from operators.in_flight import Arrival
+from operators.messages import ChannelKey, DeadLetter, MessageError, Received, Turn
 from operators.metrics import DEAD_LETTERS
 from operators.state import Stamped, stamped, unstamped
 from operators.windows import Cutting, Window
 
-__all__ = ["AdmissionLogic", "Arrival", "CuttingLogic", "reject"]
+__all__ = ["AdmissionLogic", "CuttingLogic", "reject"]
 
 _LOOK_AGAIN = timedelta(seconds=1)
 _REASON_CHARACTERS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A valid message and how it was received, in case its channel refuses it."""
-
-    message: Message
-    received: Received
 
 
 def reject(engine: Engine, received: Received, err: MessageError) -> DeadLetter:

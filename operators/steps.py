@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeGuard, TypeVar
 
@@ -19,7 +19,8 @@ from operators.calls import ConcurrentCalls, Grouped, Work, on_executor
 from operators.changes import Changes
 from operators.engine import Engine
 from operators.history import StoredSummary
-from operators.keyed_state import AdmissionLogic, Arrival, CuttingLogic, reject
+from operators.in_flight import Arrival, Gapped, Recalled
+from operators.keyed_state import AdmissionLogic, CuttingLogic, reject
 from operators.llm import LLMError
 from operators.memory import STRATEGIES, MemoryRef, MemoryRequest
 from operators.messages import DeadLetter, MessageError, Received, parse_message
@@ -36,32 +37,6 @@ _NO_GAPS = Detection((), "none")
 
 X = TypeVar("X")
 Y = TypeVar("Y")
-
-
-@dataclass(frozen=True, slots=True)
-class Gapped:
-    """A window with its gaps. Its turns are inside only while it is provisional.
-
-    `revision` is the channel's when its turns were read. `known` says that an earlier run made the
-    summary, `gone` that all messages of the window were deleted; `failure` is why it can get none.
-    """
-
-    window: Window
-    revision: int
-    detection: Detection
-    gaps_ms: float
-    known: bool = False
-    failure: str | None = None
-    gone: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """A gapped window with references to its memory."""
-
-    gapped: Gapped
-    memory: tuple[MemoryRef, ...]
-    memory_ms: float
 
 
 def admit(
@@ -310,7 +285,8 @@ def _parse(engine: Engine, received: Received) -> Arrival | DeadLetter:
     try:
         if isinstance(received.value, MessageError):
             raise received.value
-        return Arrival(parse_message(received.value, namespace=engine.namespace), received)
+        message = parse_message(received.value, namespace=engine.namespace)
+        return Arrival(message, replace(received, value=b""))
     except MessageError as err:
         return reject(engine, received, err)
 
