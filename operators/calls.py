@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 from bytewax.operators import StatefulBatchLogic
 
 from operators.metrics import EXECUTOR_SECONDS
-from operators.state import Stamped, stamped, unstamped
+from operators.state import Codec, Stamped
 
 __all__ = ["ConcurrentCalls", "Grouped", "Work", "drain", "on_executor"]
 
@@ -129,6 +129,7 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
     Args:
         call: what to do with an item. Failures that the flow survives are values of its result.
         resume: items that were in flight when the dataflow stopped.
+        codec: of the items.
         per_key: most items of the key at once.
         stopping: set when the dataflow is to stop without waiting for what is in flight.
         fail: told what a call raised; it has to set `stopping`. The item stays in flight.
@@ -139,16 +140,18 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
         call: Callable[[X], Awaitable[Y]],
         resume: Stamped | None,
         *,
+        codec: Codec,
         per_key: int,
         stopping: threading.Event,
         fail: Callable[[BaseException], None],
     ) -> None:
         self._call = call
+        self._codec = codec
         self._lane = asyncio.Semaphore(per_key)
         self._stopping = stopping
         self._fail = fail
         self._queue: deque[tuple[X, Future[Y]]] = deque()
-        for item in unstamped(resume) or ():
+        for item in codec.decode(resume) or ():
             self._submit(item)
 
     def on_batch(self, values: list[X]) -> tuple[list[Y], bool]:
@@ -174,7 +177,7 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
 
     def snapshot(self) -> Stamped:
         """Bytewax: the items whose results have not been emitted."""
-        return stamped(tuple(item for item, _ in self._queue))
+        return self._codec.encode(tuple(item for item, _ in self._queue))
 
     def _submit(self, item: X) -> None:
         self._queue.append((item, asyncio.run_coroutine_threadsafe(self._run(item), _loop())))

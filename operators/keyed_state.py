@@ -15,7 +15,8 @@ from operators.history import ChannelHistory, HistoryError
 from operators.in_flight import Arrival
 from operators.messages import ChannelKey, DeadLetter, MessageError, Received, Turn
 from operators.metrics import DEAD_LETTERS
-from operators.state import Stamped, stamped, unstamped
+from operators.state import Stamped
+from operators.state_types import CODEC
 from operators.windows import Cutting, Window
 
 __all__ = ["AdmissionLogic", "CuttingLogic", "reject"]
@@ -43,7 +44,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
 
     def __init__(self, engine: Engine, resume: Stamped | None) -> None:
         self._engine = engine
-        state, arrivals = unstamped(resume) or (None, ())
+        state, arrivals = CODEC.decode(resume) or (None, ())
         self._resumed: AdmissionState | None = state
         self._backlog: list[Arrival] = list(arrivals)
         self._admission: Admission | None = None
@@ -114,7 +115,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
         state = self._resumed
         if self._admission is not None and self._key is not None:
             state = self._admission.snapshot(self._engine.histories[self._key])
-        return None if state is None and not self._backlog else stamped((state, tuple(self._backlog)))
+        return None if state is None and not self._backlog else CODEC.encode((state, tuple(self._backlog)))
 
     def _begun(self, recorded: ChannelHistory) -> Admission:
         if self._admission is None:
@@ -150,7 +151,7 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
 
     def __init__(self, engine: Engine, resume: Stamped | None) -> None:
         self._engine = engine
-        state: Cutting | None = unstamped(resume)
+        state: Cutting | None = CODEC.decode(resume)
         self._cutting = None if state is None else replace(state, cutter=engine.cutter)
         self._last = datetime.now(UTC)  # when the channel was last heard of, on the wall clock
 
@@ -222,7 +223,7 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
 
     def snapshot(self) -> Stamped | None:
         """Bytewax: the state, which is immutable."""
-        return None if self._cutting is None else stamped(self._cutting)
+        return None if self._cutting is None else CODEC.encode(self._cutting)
 
     def _quiet_since(self) -> datetime:
         """Since when nothing has come though it could have; now while the source is behind."""

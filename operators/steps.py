@@ -27,7 +27,8 @@ from operators.messages import DeadLetter, MessageError, Received, parse_message
 from operators.metrics import DEAD_LETTERS, DEGRADED, DROPPED_GAPS, MESSAGES, SUMMARIES, stage
 from operators.recording import summary_record
 from operators.stages import Detection
-from operators.state import Stamped, unstamped
+from operators.state import Stamped
+from operators.state_types import CODEC
 from operators.summaries import Emission, Summary, summary_id
 from operators.windows import Window
 
@@ -261,12 +262,14 @@ def _concurrently(
     count_resumed: Callable[[Sequence[X]], None] | None = None,
 ) -> KeyedStream[Y]:
     def build(resume: Stamped | None) -> ConcurrentCalls[X, Y]:
-        in_flight: Sequence[X] = unstamped(resume) or ()
+        in_flight: Sequence[X] = CODEC.decode(resume) or ()
         if count_resumed is not None:
             count_resumed(in_flight)
         else:
             engine.pending.add(len(in_flight))
-        return ConcurrentCalls(call, resume, per_key=8, stopping=engine.stopping, fail=engine.fail)
+        return ConcurrentCalls(
+            call, resume, codec=CODEC, per_key=8, stopping=engine.stopping, fail=engine.fail
+        )
 
     return op.stateful_batch(step_id, up, build)
 

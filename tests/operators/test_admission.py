@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 
 import pytest
@@ -13,6 +12,7 @@ from operators.changes import Change
 from operators.chunks import Chunk
 from operators.history import ChannelHistory, RecordedWindow
 from operators.messages import Message, MessageError, Turn
+from operators.state_types import CODEC
 
 Outcome = Turn | str | None
 
@@ -175,7 +175,7 @@ def test_a_restored_admission_goes_on_like_an_uninterrupted_one(
         for place, post in enumerate(stream):
             if place in restarts:
                 state = admission.snapshot(history)
-                admission = Admission(pickle.loads(pickle.dumps(state)))
+                admission = Admission(CODEC.decode(CODEC.encode(state)))
             outcomes.append(admit(admission, post, history))
             open_ = [t for t in outcomes if isinstance(t, Turn) and t.seq >= history.recorded_until]
             if place in records and open_:

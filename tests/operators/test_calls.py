@@ -12,9 +12,10 @@ from queue import Queue
 import pytest
 
 from operators.calls import ConcurrentCalls, drain, on_executor
-from operators.state import Stamped, stamped
+from operators.state import Codec, Stamped
 
 PATIENCE = 10.0
+CODEC = Codec({})
 
 
 class Works:
@@ -52,7 +53,7 @@ class Step:
         self.stopping = threading.Event()
         self.failures: list[BaseException] = []
         self.calls = ConcurrentCalls(
-            works.call, resume, per_key=per_key, stopping=self.stopping, fail=self.fail
+            works.call, resume, codec=CODEC, per_key=per_key, stopping=self.stopping, fail=self.fail
         )
 
     def fail(self, error: BaseException) -> None:
@@ -88,10 +89,10 @@ def test_results_keep_the_order_of_their_items_though_calls_end_out_of_order() -
     assert sorted(works.begin(3)) == ["a", "b", "c"]
     works.finish("c", "b")
     assert step.calls.on_notify() == ([], False)
-    assert step.calls.snapshot() == stamped(("a", "b", "c"))
+    assert step.calls.snapshot() == CODEC.encode(("a", "b", "c"))
     works.finish("a")
     assert step.results(3) == ["A", "B", "C"]
-    assert step.calls.snapshot() == stamped(())
+    assert step.calls.snapshot() == CODEC.encode(())
 
 
 def test_a_key_with_nothing_in_flight_is_let_go() -> None:
@@ -127,7 +128,7 @@ def test_keys_do_not_wait_for_each_other() -> None:
     quick.calls.on_batch(["b"])
     works.finish("b")
     assert quick.results(1) == ["B"]
-    assert slow.calls.snapshot() == stamped(("a",))
+    assert slow.calls.snapshot() == CODEC.encode(("a",))
     works.finish("a")
     assert slow.results(1) == ["A"]
 
@@ -139,7 +140,7 @@ def test_what_was_in_flight_at_a_snapshot_is_issued_again() -> None:
     works.finish("a")
     assert step.results(1) == ["A"]
     state = step.calls.snapshot()
-    assert state == stamped(("b", "c"))
+    assert state == CODEC.encode(("b", "c"))
 
     again = Works()
     resumed = Step(again, state)
@@ -159,10 +160,10 @@ def test_a_call_that_raises_stops_the_flow_and_its_item_stays_in_flight() -> Non
     assert step.results(1) == ["A"]
     works.gates["b"].set_exception(error)
     assert step.failed() is error
-    assert step.calls.snapshot() == stamped(("b", "c"))
+    assert step.calls.snapshot() == CODEC.encode(("b", "c"))
     assert step.calls.notify_at() is None
     assert step.end() == ([], False)
-    assert step.calls.snapshot() == stamped(("b", "c"))
+    assert step.calls.snapshot() == CODEC.encode(("b", "c"))
 
 
 def test_while_calls_are_in_flight_results_are_looked_for_soon() -> None:
@@ -200,7 +201,7 @@ def test_the_end_of_the_input_does_not_wait_when_the_flow_is_stopping() -> None:
     works.begin(2)
     step.stopping.set()
     assert step.end() == ([], False)
-    assert step.calls.snapshot() == stamped(("a", "b"))
+    assert step.calls.snapshot() == CODEC.encode(("a", "b"))
     works.finish("a", "b")
 
 
@@ -253,12 +254,13 @@ def test_draining_gives_up_what_waits_and_lets_running_work_end() -> None:
     async def call(name: str) -> str:
         return await on_executor(lambda: work(name))
 
-    calls = ConcurrentCalls(call, None, per_key=9, stopping=threading.Event(), fail=lambda _: None)
+    calls = ConcurrentCalls(
+        call, None, codec=CODEC, per_key=9, stopping=threading.Event(), fail=lambda _: None
+    )
     calls.on_batch(["running", "waiting"])
     assert started.wait(10)
     threading.Timer(0.1, release.set).start()
     drain()
     assert done == ["running"]
-    assert calls.snapshot() == stamped(
-        ("running", "waiting")
-    )  # neither was emitted: a restart issues both again
+    # Neither was emitted: a restart issues both again.
+    assert calls.snapshot() == CODEC.encode(("running", "waiting"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,6 +18,8 @@ from operators.chunks import Chunker
 from operators.histories import Histories
 from operators.history import ChannelHistory, RecordedWindow
 from operators.messages import NOBODY, Message, Turn
+from operators.state import Stamped
+from operators.state_types import CODEC
 from operators.windows import Cutting, Window, WindowCutter
 
 EMBEDDER = HashingEmbedder()
@@ -99,8 +102,8 @@ class Channel:
                         assert ref == self.history.windows[item.ref.index]
                     self.handed_on.append((item.ref.first_seq, item.ref.last_seq))
 
-    def snapshot(self) -> bytes:
-        return pickle.dumps((self.admission.snapshot(self.history), self.cutting))
+    def snapshot(self) -> Stamped:
+        return CODEC.encode((self.admission.snapshot(self.history), self.cutting))
 
     @property
     def turns(self) -> list[Turn]:
@@ -192,13 +195,13 @@ def test_a_crash_between_any_two_messages_changes_nothing_of_the_end(
         undisturbed.receive(received)
     store = MemoryStore()
     channel = Channel(store)
-    taken, place = pickle.dumps((None, None)), 0
+    taken, place = CODEC.encode((None, None)), 0
     before = list[tuple[int, int]]()
     for number, received in enumerate(stream[: max(crash, snapshot)]):
         if number == snapshot:
             taken, place, before = channel.snapshot(), number, list(channel.handed_on)
         channel.receive(received)
-    channel = Channel(store, *pickle.loads(taken))
+    channel = Channel(store, *CODEC.decode(taken))
     for received in stream[place:]:
         channel.receive(received)
     assert channel.history.windows == undisturbed.history.windows
@@ -230,7 +233,7 @@ def test_a_change_that_was_interrupted_is_ended_when_the_channel_is_loaded() -> 
     (deleted,) = [Change("m1", START + at(9), None).apply(channel.history.turns(1, 1)[0])]
     assert deleted is not None
     store.begin_change(KEY, [deleted], [0])  # and the process is gone
-    channel = Channel(store, *pickle.loads(channel.snapshot()))
+    channel = Channel(store, *CODEC.decode(channel.snapshot()))
     assert channel.history.windows[0].revision == 1
     assert channel.history.find("m1") == deleted
     assert_equal_to_a_fresh_index(channel.history, ["noon", "pump"])
@@ -246,7 +249,7 @@ def test_deleted_text_is_reachable_from_neither_history_nor_state() -> None:
         channel.receive(message(f"m{number}", text, minute=number))
     for id_ in ("m0", "m4"):
         channel.receive(delete(id_, 30))
-    everything = pickle.dumps((channel.history, store.windows, channel.snapshot()))
+    everything = pickle.dumps((channel.history, store.windows)) + zlib.decompress(channel.snapshot()[1])
     assert b"xyzzy" not in everything
     assert b"m0" in everything
 

@@ -20,7 +20,7 @@ from operators.calls import ConcurrentCalls, drain
 from operators.engine import Engine
 from operators.history import ChannelHistory
 from operators.messages import ChannelKey, Message
-from operators.state import stamped
+from operators.state_types import CODEC
 from operators.windows import Cutting, Window, WindowCutter, WindowRef
 
 MOST = 64 * 1024
@@ -73,7 +73,7 @@ def test_the_state_of_admission_is_small_with_its_buffers_full(text: str) -> Non
         state = full(history, text).snapshot(history)
         assert len(state.unrecorded) >= WINDOWS * TURNS + BATCH
         assert len(state.held) > 1
-        sizes.append(len(pickle.dumps(stamped((state, ())))))
+        sizes.append(len(pickle.dumps(CODEC.encode((state, ())))))
     assert max(sizes) < MOST
     assert abs(sizes[0] - sizes[1]) < 4 * 1024, "numbers of more digits, and nothing else"
 
@@ -101,7 +101,7 @@ def test_the_state_of_a_channel_is_small_with_all_windows_that_may_wait_its_own(
     async def never(_: Window) -> None:
         await asyncio.Event().wait()
 
-    calls = ConcurrentCalls(never, None, per_key=8, stopping=threading.Event(), fail=pytest.fail)
+    calls = ConcurrentCalls(never, None, codec=CODEC, per_key=8, stopping=threading.Event(), fail=pytest.fail)
     calls.on_batch(waiting)
     size = len(pickle.dumps(calls.snapshot()))
     drain()
@@ -116,7 +116,7 @@ def test_the_state_of_the_cut_is_small_with_the_window_nearly_full(words: int) -
     for seq in range(recorded.recorded_until, recorded.recorded_until + 600):
         cutting, _ = cutting.push(turn(seq, said(words), id_=f"1700000000.{seq:08d}"), recorded)
         if seq % 8 == 0:
-            largest = max(largest, len(pickle.dumps(stamped(cutting))))
+            largest = max(largest, len(pickle.dumps(CODEC.encode(cutting))))
     assert 1024 < largest < 16 * 1024
 
 

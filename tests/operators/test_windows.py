@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from operators.chunks import Chunk
 from operators.history import ChannelHistory, RecordedWindow
 from operators.messages import Turn
+from operators.state_types import CODEC
 from operators.windows import Cutting, Window, WindowCutter, WindowRef
 
 NOTHING = ChannelHistory(KEY, None)
@@ -139,12 +139,12 @@ def test_every_turn_is_in_exactly_one_window_and_windows_are_greedy(
     limit=st.integers(1, 20),
 )
 @settings(database=None, deadline=None)
-def test_a_state_that_was_pickled_goes_on_as_if_it_had_not_been(
+def test_a_cut_that_is_resumed_goes_on_as_if_it_had_not_stopped(
     sizes: list[int], at: int, limit: int
 ) -> None:
     turns, cutter = of_sizes(sizes), WindowCutter(limit, 5, timedelta(minutes=30))
     before, state = cut(turns[:at], cutter)
-    resumed: Cutting = pickle.loads(pickle.dumps(state))
+    resumed: Cutting = CODEC.decode(CODEC.encode(state))
     assert resumed == state
     for item in turns[at:]:
         resumed, closed = resumed.push(item, NOTHING)
