@@ -10,10 +10,12 @@ WORKDIR /src
 COPY constraints.txt ./
 RUN /opt/backscroll/bin/pip install --quiet --only-binary=:all: --extra-index-url "$TORCH_INDEX" -c constraints.txt torch
 COPY pyproject.toml README.md LICENSE ./
+COPY backscroll backscroll
 COPY benchmarks benchmarks
 COPY connectors connectors
 COPY flows flows
 COPY operators operators
+COPY training training
 COPY web web
 RUN /opt/backscroll/bin/pip install --quiet --extra-index-url "$TORCH_INDEX" -c constraints.txt ".[matrix,serve,slack]" \
     && /opt/backscroll/bin/pip check \

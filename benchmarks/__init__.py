@@ -1,1 +1,1 @@
-"""Evaluation: gap files, memory recall, reports."""
+"""Evaluation: memory recall, summary quality, cost, and how benchmarks are built."""

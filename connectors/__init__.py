@@ -1,1 +1,1 @@
-"""The outside world: files and datasets, the LanceDB history, embedders."""
+"""The outside world: files, brokers, chats, stores, embedders and model servers."""

@@ -1,1 +1,1 @@
-"""What runs: dataflows, commands over them, settings and the command line."""
+"""What runs: the dataflows, the commands over them, settings."""

@@ -7,10 +7,10 @@ from bytewax.dataflow import Dataflow
 from bytewax.inputs import Source
 from bytewax.outputs import Sink
 
-from operators.engine import Engine
-from operators.messages import DeadLetter, Received
-from operators.steps import admit, cut_windows, record_history, settle
-from operators.windows import Window
+from backscroll.operators.engine import Engine
+from backscroll.operators.messages import DeadLetter, Received
+from backscroll.operators.steps import admit, cut_windows, record_history, settle
+from backscroll.operators.stream.windows import Window
 
 __all__ = ["ingest_flow"]
 

@@ -7,10 +7,17 @@ from bytewax.dataflow import Dataflow
 from bytewax.inputs import Source
 from bytewax.outputs import Sink
 
-from operators.engine import Engine
-from operators.messages import DeadLetter, Received
-from operators.steps import admit, build_memory, cut_windows, detect_gaps, record_history, summarize
-from operators.summaries import Emission
+from backscroll.operators.engine import Engine
+from backscroll.operators.messages import DeadLetter, Received
+from backscroll.operators.steps import (
+    admit,
+    build_memory,
+    cut_windows,
+    detect_gaps,
+    record_history,
+    summarize,
+)
+from backscroll.operators.summary.record import Emission
 
 __all__ = ["summarize_flow"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from operators.memory import MemoryRef
-from operators.messages import Message, Received
-from operators.stages import Detection
-from operators.windows import Window
+from backscroll.operators.gaps.stage import Detection
+from backscroll.operators.memory.request import MemoryRef
+from backscroll.operators.messages import Message, Received
+from backscroll.operators.stream.windows import Window
 
 __all__ = ["Arrival", "Gapped", "Recalled"]
 

@@ -1,21 +1,21 @@
 """The types that the recovery store may hold, by tag.
 
 Tags are part of the format: keep a tag when its class is renamed or moved, and never reuse it for
-another type. See `operators.state` for the changes that need no new version of the format.
+another type. See `runtime.state` for the changes that need no new version of the format.
 """
 
 from __future__ import annotations
 
-from operators.admission import AdmissionState
-from operators.changes import Change, Changes
-from operators.gaps import Gap
-from operators.in_flight import Arrival, Gapped, Recalled
-from operators.llm import Usage
-from operators.memory import MemoryRef
-from operators.messages import Author, ChannelKey, Message, Received, Turn
-from operators.stages import Detection
-from operators.state import Codec
-from operators.windows import Cutting, Window, WindowCutter, WindowRef
+from backscroll.operators.gaps.gap import Gap
+from backscroll.operators.gaps.stage import Detection
+from backscroll.operators.in_flight import Arrival, Gapped, Recalled
+from backscroll.operators.llm.protocol import Usage
+from backscroll.operators.memory.request import MemoryRef
+from backscroll.operators.messages import Author, ChannelKey, Message, Received, Turn
+from backscroll.operators.runtime.state import Codec
+from backscroll.operators.stream.admission import AdmissionState
+from backscroll.operators.stream.changes import Change, Changes
+from backscroll.operators.stream.windows import Cutting, Window, WindowCutter, WindowRef
 
 __all__ = ["CODEC"]
 

@@ -13,30 +13,41 @@ import orjson
 from bytewax.dataflow import Stream
 from bytewax.operators import KeyedStream
 
-from operators import preparing
-from operators.admission import Admitted
-from operators.calls import ConcurrentCalls, Grouped, Work, on_executor
-from operators.changes import Changes
-from operators.engine import Engine
-from operators.history import StoredSummary
-from operators.in_flight import Arrival, Gapped, Recalled
-from operators.keyed_state import AdmissionLogic, CuttingLogic, reject
-from operators.llm import LLMError
-from operators.memory import STRATEGIES, MemoryRef, MemoryRequest
-from operators.messages import DeadLetter, MessageError, Received, parse_message
-from operators.metrics import DEAD_LETTERS, DEGRADED, DROPPED_GAPS, MESSAGES, SUMMARIES, stage
-from operators.recording import summary_record
-from operators.stages import Detection
-from operators.state import Stamped
-from operators.state_types import CODEC
-from operators.summaries import Emission, Summary, summary_id
-from operators.windows import Window
+from backscroll.operators.channel_logic import AdmissionLogic, CuttingLogic, reject
+from backscroll.operators.engine import Engine
+from backscroll.operators.gaps.stage import Detection
+from backscroll.operators.history import indexing as preparing
+from backscroll.operators.history.store import StoredSummary
+from backscroll.operators.in_flight import Arrival, Gapped, Recalled
+from backscroll.operators.llm.protocol import LLMError
+from backscroll.operators.memory.registry import STRATEGIES
+from backscroll.operators.memory.request import MemoryRef, MemoryRequest
+from backscroll.operators.messages import DeadLetter, MessageError, Received, parse_message
+from backscroll.operators.runtime.calls import ConcurrentCalls, Grouped, Work, on_executor
+from backscroll.operators.runtime.metrics import (
+    DEAD_LETTERS,
+    DEGRADED,
+    DROPPED_GAPS,
+    MESSAGES,
+    SUMMARIES,
+    stage,
+)
+from backscroll.operators.runtime.state import Stamped
+from backscroll.operators.state_types import CODEC
+from backscroll.operators.stream.admission import Admitted
+from backscroll.operators.stream.changes import Changes
+from backscroll.operators.stream.windows import Window
+from backscroll.operators.summary.build_record import summary_record
+from backscroll.operators.summary.record import Emission, Summary, summary_id
 
 __all__ = ["admit", "build_memory", "cut_windows", "detect_gaps", "record_history", "settle", "summarize"]
 
 _NO_GAPS = Detection((), "none")
 
+
 X = TypeVar("X")
+
+
 Y = TypeVar("Y")
 
 

@@ -1,9 +1,12 @@
-"""Arrows point one way: flows to operators and connectors, connectors to operators."""
+"""The house: which room may import which, without circles, and what the wheel takes along."""
 
 from __future__ import annotations
 
 import ast
 import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Set
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,50 +20,143 @@ MAY_IMPORT = {
     "web": {"operators", "connectors", "web"},
     "flows": {"operators", "connectors", "benchmarks", "web", "flows"},
 }
+# Rooms of `operators`, each may import those on the lines below it, and none on its own line.
+FLOORS = (
+    {"steps"},
+    {"channel_logic"},
+    {"state_types"},
+    {"in_flight"},
+    {"engine"},
+    {"catchup"},
+    {"summary"},
+    {"memory"},
+    {"gaps"},
+    {"history", "llm"},
+    {"stream"},
+    {"index", "language"},
+    {"messages", "runtime"},
+    {"errors"},
+)
+SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+
+def modules() -> Iterator[Path]:
+    """Every module of the product, relative to the root."""
+    for package in MAY_IMPORT:
+        yield from (path.relative_to(ROOT) for path in sorted((ROOT / package).rglob("*.py")))
+
+
+def imported(path: Path) -> Iterator[Path]:
+    """The modules of the product that a module imports anywhere, relative to the root."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            first, *parts = name.split(".")
+            while first == "backscroll" and parts:
+                module = Path(*parts).with_suffix(".py")
+                if (ROOT / module).is_file():
+                    yield module
+                    break
+                parts.pop()  # a name in a module
+
+
+def room(path: Path) -> str:
+    """The folder of a module; a module at the top of a package is a room of its own."""
+    return str(path.parent if len(path.parts) > 2 else path.with_suffix(""))
+
+
+def arrows() -> Mapping[str, Set[str]]:
+    """Which rooms each room imports."""
+    found = defaultdict(set)
+    for path in modules():
+        for other in imported(path):
+            if room(other) != room(path):
+                found[room(path)].add(room(other))
+    return found
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_a_package_imports_only_what_it_may(package: str) -> None:
-    wrong = []
-    for path in sorted((ROOT / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module]
-            for name in names:
-                top = name.split(".")[0]
-                if top in MAY_IMPORT and top not in MAY_IMPORT[package]:
-                    wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    wrong = [
+        f"{path} imports {other}"
+        for path in modules()
+        for other in imported(path)
+        if path.parts[0] == package and other.parts[0] not in MAY_IMPORT[package]
+    ]
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("package", "least"),
-    [("operators", 20), ("web", 20), ("connectors", 0), ("flows", 0), ("benchmarks", 0)],
-)
-def test_every_data_file_of_a_package_is_installed_with_it(package: str, least: int) -> None:
-    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    patterns = setuptools["package-data"].get(package, [])
-    packed = {path for pattern in patterns for path in (ROOT / package).glob(pattern)}
-    files = {
-        path for path in (ROOT / package).rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
+def test_the_rooms_of_operators_import_downwards() -> None:
+    floor = {f"operators/{name}": level for level, names in enumerate(FLOORS) for name in names}
+    assert {
+        room(path) for path in modules() if path.parts[0] == "operators" and path.stem != "__init__"
+    } == set(floor)
+    wrong = [
+        f"{source} imports {target}"
+        for source, targets in arrows().items()
+        for target in sorted(targets)
+        if source in floor and floor[target] <= floor[source]
+    ]
+    assert wrong == []
+
+
+def test_no_rooms_import_each_other_in_a_circle() -> None:
+    try:
+        list(TopologicalSorter(arrows()).static_order())
+    except CycleError as err:
+        pytest.fail(" -> ".join(err.args[1]))
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    try:
+        list(TopologicalSorter({path: set(imported(path)) for path in modules()}).static_order())
+    except CycleError as err:
+        pytest.fail(" -> ".join(map(str, err.args[1])))
+
+
+def test_every_package_is_installed_under_the_name_backscroll() -> None:
+    folders = {path.parent for path in modules()}
+    assert set(SETUPTOOLS["packages"]) == {
+        "backscroll",
+        *(f"backscroll.{'.'.join(path.parts)}" for path in folders),
     }
-    assert files - packed == set()
-    assert len(files) >= least
-    assert all([*(ROOT / package).glob(pattern)] for pattern in patterns)  # no pattern is out of date
+    assert all((ROOT / folder / "__init__.py").is_file() for folder in folders)
+    tops = {f"backscroll.{package}": package for package in MAY_IMPORT}
+    assert SETUPTOOLS["package-dir"] == {"backscroll": "backscroll", **tops}
 
 
-def test_every_package_is_installed() -> None:
-    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert set(setuptools["packages"]) == set(MAY_IMPORT) - {"training"}
+def test_every_data_file_is_installed() -> None:
+    packed = set()
+    for package, patterns in SETUPTOOLS["package-data"].items():
+        folder = ROOT.joinpath(*package.split(".")[1:])
+        for pattern in patterns:
+            matching = {path for path in folder.glob(pattern) if path.is_file()}
+            assert matching, f"{package}: {pattern} is out of date"
+            packed |= matching
+    files = {
+        path
+        for package in MAY_IMPORT
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert files == packed
+    assert len(files) > 50
 
 
-def test_no_module_writes_message_text_to_a_log() -> None:
-    """Chat is private: product modules do not print, and do not log at all."""
-    calls = []
-    for package in MAY_IMPORT:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
-                    calls.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+def test_the_checker_of_types_sees_every_package() -> None:
+    links = {path.name: path.resolve() for path in (ROOT / ".typing" / "backscroll").iterdir()}
+    packages = {package: ROOT / package for package in MAY_IMPORT}
+    assert links == {"__init__.py": ROOT / "backscroll" / "__init__.py", **packages}
+
+
+def test_no_module_prints() -> None:
+    """Chat is private: what goes to the terminal goes through the commands, and nothing to a log."""
+    calls = [
+        f"{path}:{node.lineno}"
+        for path in modules()
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
     assert calls == []

@@ -5,14 +5,15 @@ from __future__ import annotations
 import doctest
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from connectors.recorded_gaps import RecordedDetector
-from flows.describe import markdown
-from operators.messages import parse_message
-from operators.summaries import Summary
+from backscroll.connectors.files.recorded_gaps import RecordedDetector
+from backscroll.flows.settings.describe import markdown
+from backscroll.operators.messages import parse_message
+from backscroll.operators.summary.record import Summary
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,10 +35,19 @@ def test_the_python_sessions_of_a_page_print_what_it_says(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["messages", "tokens", "sentences", "bm25", "postings", "retrieval", "rules"]
+    "module",
+    [
+        "messages",
+        "language.tokens",
+        "language.sentences",
+        "index.bm25",
+        "index.postings",
+        "index.fusion",
+        "gaps.rules",
+    ],
 )
 def test_the_examples_of_a_module_print_what_it_says(module: str) -> None:
-    found = doctest.testmod(__import__(f"operators.{module}", fromlist=[module]))
+    found = doctest.testmod(import_module(f"backscroll.operators.{module}"))
     assert (found.failed, found.attempted > 0) == (0, True)
 
 
@@ -46,9 +56,9 @@ def test_the_figure_in_the_docs_is_the_code() -> None:
         block for block in blocks(ROOT / "docs" / "how-it-works.md", "python") if "op.input" in block
     ]
     code = (ROOT / "flows" / "summarize.py").read_text(encoding="utf-8")
-    assert [line.strip() for line in figure.splitlines()] == [
-        line.strip() for line in code.splitlines() if line.strip() in figure and line.strip()
-    ]
+    shown, lines = ([line.strip() for line in text.splitlines()] for text in (figure, code))
+    start = lines.index(shown[0])
+    assert shown == lines[start : start + len(shown)]
 
 
 def test_the_message_of_the_readme_is_a_message() -> None:

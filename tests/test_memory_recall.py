@@ -16,18 +16,19 @@ from statistics import mean
 from typing import Any, cast
 
 import pytest
-from building import MemoryStore
 
-from connectors.formats import read_file
-from connectors.onnx_embedder import OnnxEmbedder
-from connectors.recorded_gaps import RecordedDetector
-from operators.admission import Admission, AdmissionState
-from operators.chunks import Chunker
-from operators.gaps import Gap, GapDetector
-from operators.histories import Histories
-from operators.memory import STRATEGIES, MemoryRequest
-from operators.messages import ChannelKey, Turn, parse_message
-from operators.windows import Cutting, Window, WindowCutter
+from backscroll.connectors.embedding.onnx import OnnxEmbedder
+from backscroll.connectors.files.formats import read_file
+from backscroll.connectors.files.recorded_gaps import RecordedDetector
+from backscroll.operators.gaps.gap import Gap, GapDetector
+from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.histories import Histories
+from backscroll.operators.memory.registry import STRATEGIES
+from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.messages import ChannelKey, Turn, parse_message
+from backscroll.operators.stream.admission import Admission, AdmissionState
+from backscroll.operators.stream.windows import Cutting, Window, WindowCutter
+from support.building import MemoryStore
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What is learned, and the commands that learn it again."""
+"""The commands that train the models that ship with Backscroll."""

@@ -12,20 +12,25 @@ from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
-from connectors.lancedb_reading import ChannelEntry
-from operators.catchup_json import CatchUpFields
-from operators.messages import Turn
-from operators.search import Hit
-from web.library import Card
-from web.live import ChannelMarks
-from web.routing import Channel, ReaderOf, catch_up_of, channels_called, library_of, watch_of
+from backscroll.connectors.lancedb.reader import ChannelEntry
+from backscroll.operators.catchup.digest_json import CatchUpFields
+from backscroll.operators.memory.search import Hit
+from backscroll.operators.messages import Turn
+from backscroll.web.dependencies import Channel, ReaderOf, catch_up_of, channels_called, library_of, watch_of
+from backscroll.web.events import ChannelMarks
+from backscroll.web.library import Card
 
 __all__ = ["Message", "SearchHit", "router"]
 
 router = APIRouter(prefix="/api", tags=["api"])
 
+
 Count = Annotated[int, Query(ge=1, le=200)]
+
+
 Place = Annotated[int, Query(ge=0, lt=1 << 62)]
+
+
 Words = Annotated[str, Query(min_length=1, max_length=1000)]
 
 

@@ -16,14 +16,17 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from operators.history import HistoryError
-from operators.span import SpanError
-from web import api, found_pages, message_pages, pages
-from web.access import COOKIE, Access, UnknownReaderError
-from web.catchup import BusyError, CatchUp
-from web.drawing import templates
-from web.library import Library
-from web.live import Watch
+from backscroll.operators.catchup.period import SpanError
+from backscroll.operators.history.store import HistoryError
+from backscroll.web import api
+from backscroll.web.access import COOKIE, Access, UnknownReaderError
+from backscroll.web.catchup import BusyError, CatchUp
+from backscroll.web.events import Watch
+from backscroll.web.library import Library
+from backscroll.web.pages import channels as pages
+from backscroll.web.pages import messages as message_pages
+from backscroll.web.pages import search as found_pages
+from backscroll.web.rendering import templates
 
 __all__ = ["create_app"]
 
@@ -40,6 +43,8 @@ _POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+
+
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -47,7 +52,11 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+
 _LOCAL = ["127.0.0.1", "localhost", "[::1]"]
+
+
 _THIRTY_DAYS = 30 * 24 * 3600
 
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Protocol
 
-from connectors.lancedb_reading import ChannelEntry
-from operators.catchup import in_span
-from operators.catchup_json import to_json
-from operators.digest import ChannelDigest, ChannelRead
-from operators.messages import ChannelKey
-from operators.people import Person
-from operators.span import Spans, spans
-from web.library import HOT, Library
+from backscroll.connectors.lancedb.reader import ChannelEntry
+from backscroll.operators.catchup.catch_up import in_span
+from backscroll.operators.catchup.digest import ChannelDigest, ChannelRead
+from backscroll.operators.catchup.digest_json import to_json
+from backscroll.operators.catchup.people import Person
+from backscroll.operators.catchup.period import Spans, spans
+from backscroll.operators.messages import ChannelKey
+from backscroll.web.library import HOT, Library
 
 __all__ = ["BusyError", "CatchUp", "CaughtUp", "Digesting"]
 
@@ -115,7 +115,7 @@ class CatchUp:
         Args:
             entries: the channels, the latest first; nothing of any other is read. Of those that may have
                 something in the span the first 16 are read.
-            since: as `operators.span` reads it.
+            since: as `catchup.period` reads it.
             until: likewise; None for now.
             me: name or id of the reader.
             max_tokens: of all lines.

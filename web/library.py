@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from connectors.lancedb_reading import ChannelEntry, StoredWindow, StoreReader
-from operators.citations import Passage, passages
-from operators.dense import Embedder
-from operators.digest import ChannelRead
-from operators.history import ChannelHistory
-from operators.memory import MemoryRequest, MemoryStrategy, MemoryTurn
-from operators.messages import ChannelKey, Turn
-from operators.search import Hit, search
-from operators.summaries import Summary
-from operators.windows import WindowRef
+from backscroll.connectors.lancedb.reader import ChannelEntry, StoredWindow, StoreReader
+from backscroll.operators.catchup.digest import ChannelRead
+from backscroll.operators.history.channel import ChannelHistory
+from backscroll.operators.index.embedder import Embedder
+from backscroll.operators.memory.request import MemoryRequest, MemoryStrategy, MemoryTurn
+from backscroll.operators.memory.search import Hit, search
+from backscroll.operators.messages import ChannelKey, Turn
+from backscroll.operators.stream.windows import WindowRef
+from backscroll.operators.summary.citations import Passage, passages
+from backscroll.operators.summary.record import Summary
 
 __all__ = ["HOT", "Card", "Library"]
 

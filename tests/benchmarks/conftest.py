@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chat_server import ChatServer, chat_server
 
-from benchmarks.dialogues import record_dialogue
+from backscroll.benchmarks.data.dialogues import record_dialogue
+from support.chat_server import ChatServer, chat_server
 
 WORDS = "the meeting about schedules and budgets goes on and on while nobody minds "
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from brokers import broker, collected, own_broker, topic
+from support.brokers import broker, collected, own_broker, topic
 
 __all__ = ["broker", "collected", "own_broker", "topic"]

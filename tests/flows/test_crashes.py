@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brokers import Broker, refused_sockets
-from crashes import crash_run
+from support.brokers import Broker, refused_sockets
+from support.crashes import crash_run
 
 pytestmark = refused_sockets
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commands import records, run, write_chat
-from object_store import address, endpoint
+from support.commands import records, run, write_chat
+from support.object_store import address, endpoint
 
 __all__ = ["address", "endpoint"]
 

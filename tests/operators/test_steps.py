@@ -15,26 +15,27 @@ from typing import Any
 
 import orjson
 import pytest
-from building import KEY, HashingEmbedder, MemoryStore
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.testing import TestingSink, TestingSource, run_main
 
-from flows.errors import user_error
-from flows.summarize import summarize_flow
-from operators.changes import Change, Changes
-from operators.chunks import Chunker
-from operators.engine import Engine
-from operators.extractive import ExtractiveSummarizer
-from operators.gaps import Gap, GapDetector
-from operators.histories import Histories
-from operators.memory import STRATEGIES
-from operators.messages import ChannelKey, DeadLetter, MessageError, Received
-from operators.stages import ExtractiveWriting, RuleGaps, Written
-from operators.state import StateError
-from operators.state_types import CODEC
-from operators.steps import _detect
-from operators.summaries import Emission, Summary
-from operators.windows import Window, WindowCutter
+from backscroll.flows.summarize import summarize_flow
+from backscroll.flows.terminal.errors import user_error
+from backscroll.operators.engine import Engine
+from backscroll.operators.gaps.gap import Gap, GapDetector
+from backscroll.operators.gaps.stage import RuleGaps
+from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.histories import Histories
+from backscroll.operators.memory.registry import STRATEGIES
+from backscroll.operators.messages import ChannelKey, DeadLetter, MessageError, Received
+from backscroll.operators.runtime.state import StateError
+from backscroll.operators.state_types import CODEC
+from backscroll.operators.steps import _detect
+from backscroll.operators.stream.changes import Change, Changes
+from backscroll.operators.stream.windows import Window, WindowCutter
+from backscroll.operators.summary.extractive import ExtractiveSummarizer
+from backscroll.operators.summary.record import Emission, Summary
+from backscroll.operators.summary.stage import ExtractiveWriting, Written
+from support.building import KEY, HashingEmbedder, MemoryStore
 
 
 class Pronouns:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from reading import HARBOR, MARKUP, SECRET, Chat, app_over, chat_of_two_namespaces
 
-from web.access import AccessError, read_access
-from web.routing import channel_path
+from backscroll.web.access import AccessError, read_access
+from backscroll.web.dependencies import channel_path
+from support.reading import HARBOR, MARKUP, SECRET, Chat, app_over, chat_of_two_namespaces
 
 TOKEN, EVERY = "ana-reads-of-acme-only-1", "the-auditor-reads-it-all"
 FILE = f"""

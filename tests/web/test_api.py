@@ -10,14 +10,14 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from building import HashingEmbedder
 from fastapi.testclient import TestClient
-from reading import FINGERPRINT, HARBOR, LAB, MARKUP, Chat, app_over, chat_of_two_namespaces, served
 
-from connectors.lancedb_reading import StoreReader
-from operators.messages import ChannelKey
-from web.library import Library
-from web.routing import channel_path
+from backscroll.connectors.lancedb.reader import StoreReader
+from backscroll.operators.messages import ChannelKey
+from backscroll.web.dependencies import channel_path
+from backscroll.web.library import Library
+from support.building import HashingEmbedder
+from support.reading import FINGERPRINT, HARBOR, LAB, MARKUP, Chat, app_over, chat_of_two_namespaces, served
 
 
 @pytest.fixture(scope="module")

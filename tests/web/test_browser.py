@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("playwright", reason="needs playwright")
 
 from axe_playwright_python.sync_playwright import Axe
-from browser import chromium, opened
 from playwright.sync_api import Browser, Page, expect
-from reading import HARBOR, MARKUP, Chat, chat_of_two_namespaces, served
 
-from operators.messages import ChannelKey
-from web.routing import channel_path
+from backscroll.operators.messages import ChannelKey
+from backscroll.web.dependencies import channel_path
+from support.browser import chromium, opened
+from support.reading import HARBOR, MARKUP, Chat, chat_of_two_namespaces, served
 
 expect.set_options(timeout=15_000)  # a machine may be busy
 DESK = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from reading import HARBOR, LAB, chat_of_two_namespaces, made_of
 
-from web.cards import Segment, fallback, lines
+from backscroll.web.cards import Segment, fallback, lines
+from support.reading import HARBOR, LAB, chat_of_two_namespaces, made_of
 
 
 def test_an_earlier_message_stands_beside_the_phrase_that_it_explains(tmp_path: Path) -> None:

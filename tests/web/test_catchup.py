@@ -13,12 +13,12 @@ from urllib.request import urlopen
 
 import pytest
 from fastapi.testclient import TestClient
-from reading import HARBOR, LAB, MARKUP, SECRET, Chat, app_over, empty_chat, made_of, served
 
-from operators.digest import ChannelDigest
-from web.app import create_app
-from web.catchup import CatchUp
-from web.routing import channel_path
+from backscroll.operators.catchup.digest import ChannelDigest
+from backscroll.web.app import create_app
+from backscroll.web.catchup import CatchUp
+from backscroll.web.dependencies import channel_path
+from support.reading import HARBOR, LAB, MARKUP, SECRET, Chat, app_over, empty_chat, made_of, served
 
 ALL = {"since": "2026-03-01", "me": "Cem"}
 

@@ -1,0 +1,1 @@
+../../backscroll/__init__.py

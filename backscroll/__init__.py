@@ -1,0 +1,1 @@
+"""Summaries of chat streams that can be read without scrolling back."""

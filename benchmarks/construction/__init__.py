@@ -1,0 +1,1 @@
+"""Annotating dialogues by language models that agree."""

@@ -1,0 +1,1 @@
+"""What embedding, the history and the dataflow cost."""

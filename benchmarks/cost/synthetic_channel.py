@@ -1,0 +1,178 @@
+"""A channel of any size from real dialogues: they are told again and again, each time of other things.
+
+Between two tellings the common words stay, and every other word of a dialogue is replaced, the same
+word by the same one, so that what belongs together stays together. Which word takes its place comes
+from a Pitman-Yor process over all that was said: a word that has been used often is used again, and
+with a probability that falls a new one is coined. So the vocabulary grows as in real text, by a
+power of the length (Heaps' law), with the power that the dialogues themselves show.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+
+from backscroll.benchmarks.data.dialogues import dialogue_files
+from backscroll.benchmarks.data.gaps import BenchmarkError
+from backscroll.connectors.files.formats import read_file
+from backscroll.operators.language.tokens import count
+from backscroll.operators.messages import ChannelKey, Message, MessageError, Turn, parse_message
+from backscroll.operators.stream.windows import Cutting, Window, WindowCutter, WindowRef
+
+__all__ = ["CHANNEL", "grown_windows", "heaps_exponent", "read_dialogues"]
+
+CHANNEL = ChannelKey("bench", "grown")
+
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+_COMMON = 400  # words that stay
+
+
+_STRENGTH = 10.0  # of the process; its discount is the exponent of Heaps' law
+
+
+_BETWEEN = timedelta(hours=12)
+
+
+def read_dialogues(paths: Iterable[Path]) -> list[list[Message]]:
+    """The posted messages of dialogue files, in any known format; a folder gives those in it.
+
+    Raises:
+        BenchmarkError: there is no message in them.
+        FormatError: a file cannot be read.
+    """
+    dialogues = []
+    for file in dialogue_files(paths):
+        values = [received.value for received in read_file(file)]
+        messages = [parse_message(value) for value in values if not isinstance(value, MessageError)]
+        dialogues.append([message for message in messages if message.op == "post"])
+    dialogues = [dialogue for dialogue in dialogues if dialogue]
+    if not dialogues:
+        raise BenchmarkError("the dialogues hold no message")
+    return dialogues
+
+
+def heaps_exponent(dialogues: Sequence[Sequence[Message]]) -> float:
+    """The power of the length by which the vocabulary of the dialogues grows, by least squares."""
+    seen, lengths, sizes = set[str](), list[int](), list[int]()
+    length = 0
+    for message in (message for dialogue in dialogues for message in dialogue):
+        words = _WORD.findall(message.text.lower())
+        seen.update(words)
+        length += len(words)
+        if words:
+            lengths.append(length)
+            sizes.append(len(seen))
+    later = slice(len(lengths) // 10, None)
+    slope = np.polyfit(np.log(lengths[later]), np.log(sizes[later]), 1)[0] if len(lengths) > 10 else 0.6
+    return float(np.clip(slope, 0.3, 0.9))
+
+
+@dataclass(slots=True)
+class _Words:
+    """The Pitman-Yor process: words by how often they were drawn."""
+
+    discount: float
+    source: Sequence[str]
+    random: random.Random
+    drawn: list[str]
+    known: set[str]
+
+    def draw(self) -> str:
+        new = (_STRENGTH + self.discount * len(self.known)) / (_STRENGTH + len(self.drawn))
+        word = self._coin() if self.random.random() < new else self.random.choice(self.drawn)
+        self.drawn.append(word)
+        return word
+
+    def see(self, words: Iterable[str]) -> None:
+        words = list(words)
+        self.drawn.extend(words)
+        self.known.update(words)
+
+    def _coin(self) -> str:
+        while True:
+            one, other = self.random.choice(self.source), self.random.choice(self.source)
+            word = one[: self.random.randint(2, len(one))] + other[self.random.randint(0, len(other) - 1) :]
+            if word not in self.known:
+                self.known.add(word)
+                return word
+
+
+def grown_windows(
+    dialogues: Sequence[Sequence[Message]], tokens: int, *, seed: int = 0, key: ChannelKey = CHANNEL
+) -> Iterator[Window]:
+    """The closed windows of one channel of about `tokens` tokens; the same for the same seed."""
+    cutting = Cutting(WindowCutter(), key)
+    nothing = _Nothing()
+    total = 0
+    for turn in _turns(dialogues, seed):
+        cutting, closed = cutting.push(turn, nothing)
+        yield from closed
+        total += turn.tokens
+        if total >= tokens:
+            break
+    yield from cutting.flush(nothing)[1]
+
+
+def _turns(dialogues: Sequence[Sequence[Message]], seed: int) -> Iterator[Turn]:
+    frequency = Counter(
+        word for dialogue in dialogues for message in dialogue for word in _WORD.findall(message.text.lower())
+    )
+    common = {word for word, _ in frequency.most_common(_COMMON)}
+    source = sorted(set(frequency) - common) or sorted(common)
+    process = _Words(heaps_exponent(dialogues), source, random.Random(seed), [], set())
+    seq, telling, clock = 0, 0, dialogues[0][0].ts
+    while True:
+        for dialogue in dialogues:
+            words = dict[str, str]()
+            start, last = clock, clock
+            for message in dialogue:
+                text = _told(message.text, telling, words, common, process)
+                last = clock = max(last, start + (message.ts - dialogue[0].ts))
+                author = message.author
+                rendered = count(f"{author.name}: {text}\n")
+                yield Turn(seq, f"m{seq}", clock, author, text, rendered, replace(message, text=text).digest)
+                seq += 1
+            clock += _BETWEEN
+        telling += 1
+
+
+def _told(text: str, telling: int, words: dict[str, str], common: set[str], process: _Words) -> str:
+    """The text as it is told this time: `words` are the words of this telling, by those of the source."""
+
+    def told(match: re.Match[str]) -> str:
+        word = match.group()
+        lower = word.lower()
+        if lower in common:
+            return word
+        if lower not in words:
+            if telling:
+                words[lower] = process.draw()
+            else:
+                words[lower] = lower
+                process.see([lower])
+        now = words[lower]
+        if now == lower:
+            return word
+        return now if word == lower else now.capitalize()
+
+    return _WORD.sub(told, text)
+
+
+class _Nothing:
+    """No boundary is recorded."""
+
+    recorded_until = 0
+    windows: Sequence[WindowRef] = ()
+
+    def window_of(self, seq: int) -> WindowRef:
+        raise IndexError(seq)

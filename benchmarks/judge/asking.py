@@ -1,0 +1,133 @@
+"""Asking a language model many things at once: what it cost, what it could not answer, how far it is.
+
+A question that a model cannot answer, after the retries of the layers below, is an answer that is
+missing: it is counted by its kind and never taken for a no. Only a server that has stopped answering
+altogether ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from backscroll.operators.llm.prompts import fenced, load_prompt
+from backscroll.operators.llm.protocol import LLM, CircuitOpen, LLMError, Prompt, Usage
+from backscroll.operators.stream.windows import WindowRef
+
+__all__ = ["Asked", "CountedModel", "concurrently", "question"]
+
+T = TypeVar("T", bound=BaseModel)
+
+
+Y = TypeVar("Y")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[T]):
+    """An answer, None if there was none, and the seconds that it took, further tries included."""
+
+    value: T | None
+    seconds: float
+
+
+class CountedModel:
+    """A named model that is asked each question once, with a count of calls, tokens and failures.
+
+    Args:
+        llm: the model.
+        name: what it is called where it is served.
+        limit: most questions at once; the time of an answer begins when its question is put.
+    """
+
+    def __init__(self, llm: LLM, name: str, *, limit: int = 32) -> None:
+        self.name = name
+        self.usage = Usage()
+        self.failures: Counter[str] = Counter()
+        self._llm = llm
+        self._slots = asyncio.Semaphore(limit)
+        self._asked: dict[str, asyncio.Task[Any]] = {}
+
+    async def ask(self, prompt: Prompt, schema: type[T]) -> Asked[T]:
+        """The model's answer; None if none could be had.
+
+        Raises:
+            CircuitOpen: the server has stopped answering.
+        """
+        digest = prompt.digest(schema)
+        if digest not in self._asked:
+            self._asked[digest] = asyncio.create_task(self._ask(prompt, schema))
+        answer: Asked[T] | CircuitOpen = await self._asked[digest]
+        if isinstance(answer, CircuitOpen):
+            raise answer
+        return answer
+
+    async def _ask(self, prompt: Prompt, schema: type[T]) -> Asked[T] | CircuitOpen:
+        async with self._slots:
+            return await self._put(prompt, schema)
+
+    async def _put(self, prompt: Prompt, schema: type[T]) -> Asked[T] | CircuitOpen:
+        started = time.perf_counter()
+        value: T | None = None
+        try:
+            answer = await self._llm.ask(prompt, schema)
+            value, usage = answer.value, answer.usage
+        except CircuitOpen as err:
+            return err
+        except LLMError as err:
+            usage = err.usage
+            self.failures[f"{prompt.stage}: {err.kind}"] += 1
+        self.usage += usage
+        return Asked(value, time.perf_counter() - started)
+
+    def to_json(self) -> dict[str, Any]:
+        """What was asked, what it cost, and what was not answered, by question and kind of failure."""
+        return {
+            "model": self.name,
+            "questions": len(self._asked),
+            "prompt_tokens": self.usage.prompt,
+            "completion_tokens": self.usage.completion,
+            "failures": dict(sorted(self.failures.items())),
+        }
+
+
+def question(
+    name: str,
+    parts: Mapping[str, Sequence[str]],
+    *,
+    model: str,
+    subject: WindowRef,
+    max_tokens: int,
+    **values: object,
+) -> Prompt:
+    """A prompt file filled in, at temperature 0; `parts` are what stands in its fence."""
+    prompt = load_prompt(name, "backscroll.benchmarks")
+    fence, user = fenced(parts)
+    return Prompt(
+        stage=name,
+        version=prompt.version,
+        model=model,
+        system=prompt.fill(fence=fence, **values),
+        user=user,
+        subject=subject,
+        max_tokens=max_tokens,
+    )
+
+
+async def concurrently(work: Iterable[Awaitable[Y]], step: Callable[[], None]) -> list[Y]:
+    """The results in order; `step` is called as each is done. The first that raises ends the others."""
+    tasks = [asyncio.ensure_future(item) for item in work]
+    try:
+        for done in asyncio.as_completed(tasks):
+            await done
+            step()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() for task in tasks]

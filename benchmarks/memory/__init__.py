@@ -1,0 +1,1 @@
+"""Memory recall: does the memory hold the evidence of a gap?"""

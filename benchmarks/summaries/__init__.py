@@ -1,0 +1,1 @@
+"""Summary quality: completeness, conciseness, faithfulness."""

@@ -1,0 +1,1 @@
+"""Live chat: an inbox on disk, and the platforms that fill it."""

@@ -1,0 +1,1 @@
+"""Live Matrix: sync, history, answers."""

@@ -1,0 +1,1 @@
+"""Live Slack: events, history, answers."""

@@ -1,0 +1,1 @@
+"""Embedders: ONNX, sentence-transformers, and servers."""

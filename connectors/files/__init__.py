@@ -1,0 +1,1 @@
+"""Chats in files: which format a file has, and its messages as a stream."""

@@ -1,0 +1,224 @@
+"""What every file reader shares: `Format`, `FormatError`, opening, a JSON document and its entries.
+
+A reader hands on one `Received` per entry. A damaged entry becomes a `Received` whose value is a
+`MessageError`, so it costs no other entry; what is neither a message nor damage, such as a notice
+that somebody joined, becomes a `Skipped`, which is counted by its reason. Only a file that as a
+whole is not of the format raises, and then a `FormatError`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path, PurePath
+from typing import Any, BinaryIO, TypeAlias
+
+import orjson
+
+from backscroll.operators.messages import MessageError, Received
+
+__all__ = [
+    "BOM",
+    "CHANGED",
+    "DELETED",
+    "EMPTY",
+    "NEEDS_TIME_ZONE",
+    "NOTICE",
+    "Format",
+    "FormatError",
+    "Head",
+    "Item",
+    "Reader",
+    "Skipped",
+    "StrPath",
+    "attempted",
+    "entry_object",
+    "entry_received",
+    "file_name",
+    "load_json",
+    "open_file",
+    "stem",
+    "text_field",
+    "text_with_caption",
+]
+
+BOM = b"\xef\xbb\xbf"
+
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+
+class FormatError(ValueError):
+    """A file cannot be read as chat; one line says what, where and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An entry that is left out on purpose; `reason` says what such entries are, in the plural."""
+
+    reason: str
+
+
+NOTICE = Skipped("notices and reactions: joins, leaves, topics, pins, calls")
+
+
+DELETED = Skipped("deleted messages")
+
+
+CHANGED = Skipped("edits and deletions, which are no messages of their own")
+
+
+NEEDS_TIME_ZONE = "its times name no time zone: say which they are in, --tz Europe/Berlin"
+
+
+EMPTY = Skipped("messages without text of their own: media, stickers, quotations")
+
+
+Item: TypeAlias = Received | Skipped
+
+
+Reader: TypeAlias = Callable[[StrPath, tzinfo | None], Iterator[Item]]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a format is told from: the path, the first bytes, the members of an archive or folder.
+
+    `whole` says that `start` is the whole file.
+    """
+
+    path: StrPath
+    start: bytes = b""
+    whole: bool = True
+    members: tuple[str, ...] = ()
+
+    def is_json_with(self, signs: Iterable[bytes]) -> bool:
+        """Whether it begins as JSON and each sign, a pattern, is found in it."""
+        is_json = self.start.lstrip().startswith((b"{", b"["))
+        return is_json and all(re.search(sign, self.start) for sign in signs)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How to read a format, and how to recognise a file of it.
+
+    `local_times` says whether the file's times mean nothing without a time zone; `again` that the
+    file is read more than once, so that a pipe will not do.
+    """
+
+    read: Reader
+    recognises: Callable[[Head], bool]
+    local_times: Callable[[Head], bool] = lambda _: False
+    again: bool = False
+
+
+def file_name(path: StrPath) -> str:
+    """The path as text that can be written to JSON; a name that is not UTF-8 is shown escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def open_file(path: StrPath) -> BinaryIO:
+    """Open a file for reading bytes.
+
+    Raises:
+        FormatError: the file is missing, a directory or not readable.
+    """
+    try:
+        return Path(path).open("rb")
+    except (OSError, ValueError) as err:  # ValueError: a NUL character in the path
+        raise FormatError(f"{file_name(path)}: cannot be read: {_reason(err)}") from err
+
+
+def load_json(path: StrPath, *, expected: str) -> Any:
+    """The whole file as one JSON document; `expected` tells a user what it should have been.
+
+    Raises:
+        FormatError: the file cannot be read or is not one JSON document.
+    """
+    with open_file(path) as file:
+        try:
+            return orjson.loads(file.read().removeprefix(BOM))
+        except orjson.JSONDecodeError as err:
+            msg = f"{file_name(path)}: not one JSON document ({err}): expected {expected}"
+            raise FormatError(msg) from err
+        except OSError as err:
+            raise FormatError(f"{file_name(path)}: cannot be read: {_reason(err)}") from err
+
+
+def entry_received(
+    path: StrPath, place: str, entry: object, value: Mapping[str, Any] | MessageError
+) -> Received:
+    """An entry as received: its message or what is wrong, its place, its bytes or its JSON."""
+    try:
+        raw = entry if isinstance(entry, bytes) else orjson.dumps(entry)
+    except orjson.JSONEncodeError:  # nested deeper than orjson writes: still only this entry's loss
+        raw = b""
+    if isinstance(value, MessageError):
+        value = value.with_traceback(None)  # it would keep the whole document alive
+    return Received(value, (("file", file_name(path)), ("entry", place)), raw)
+
+
+def attempted(
+    path: StrPath, place: str, entry: object, message: Callable[[], Mapping[str, Any] | Skipped]
+) -> Item:
+    """What `message` makes of an entry: a message, something to skip, or its `MessageError`."""
+    try:
+        value = message()
+    except MessageError as err:
+        return entry_received(path, place, entry, err)
+    return value if isinstance(value, Skipped) else entry_received(path, place, entry, value)
+
+
+def stem(path: StrPath) -> str:
+    """The name of a file without its folder and its last suffix."""
+    return PurePath(file_name(path)).stem
+
+
+def entry_object(entry: object) -> dict[str, Any]:
+    """The entry, if it is a JSON object.
+
+    Raises:
+        MessageError: it is not.
+    """
+    if not isinstance(entry, dict):
+        raise MessageError(f"a message must be an object, not {type(entry).__name__}")
+    return entry
+
+
+def text_field(entry: Mapping[str, Any], name: str, *, empty: bool = False) -> str:
+    """A text of an entry; without `empty` it holds more than white space.
+
+    Raises:
+        MessageError: the field is missing, not a string or empty.
+    """
+    value = entry.get(name)
+    if value is None:
+        raise MessageError(f"{name} is missing")
+    if not isinstance(value, str):
+        raise MessageError(f"{name} must be a string, not {type(value).__name__}")
+    if not empty and not value.strip():
+        raise MessageError(f"{name} is empty")
+    return value
+
+
+def text_with_caption(entry: Mapping[str, Any], name: str) -> str:
+    """The text with the caption of a shared image, which LoCoMo and REALTALK keep beside it.
+
+    The caption stands behind the text as ` [shares image: CAPTION]`, or alone where the text is
+    empty or missing: what a picture shows is often what a later message is about.
+    """
+    if entry.get("blip_caption") is None:
+        return text_field(entry, name, empty=True)
+    caption = text_field(entry, "blip_caption", empty=True)
+    text = "" if entry.get(name) is None else text_field(entry, name, empty=True)
+    if not caption.strip():
+        return text
+    shared = f"[shares image: {caption}]"
+    return f"{text} {shared}" if text.strip() else shared
+
+
+def _reason(err: OSError | ValueError) -> str:
+    return (isinstance(err, OSError) and err.strerror) or str(err)

@@ -1,0 +1,1 @@
+"""Readers of chat exports, one module a platform."""

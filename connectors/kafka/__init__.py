@@ -1,0 +1,1 @@
+"""Kafka: source, sinks, connection and errors."""

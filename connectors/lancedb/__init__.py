@@ -1,0 +1,1 @@
+"""The durable history in LanceDB tables."""

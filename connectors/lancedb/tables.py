@@ -1,0 +1,304 @@
+"""LanceDB tables that several processes use at once: the latest version is read, and writes try again.
+
+LanceDB orders the commits of a table. Appends never get in each other's way; an update, a deletion or
+a compaction that another commit went ahead of ("commit conflict") is not done, and is tried again
+here, after a random pause. A version that maintenance removed while it was used ("Not found") is left
+for the latest; an append that met with that may have been done already, and is checked row by row.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import lancedb
+import pyarrow as pa
+from lancedb.index import BTree, HnswSq
+
+from backscroll.connectors.lancedb.schema import KEYS, SCHEMAS, StoreError, first_line, vectors_schema
+from backscroll.operators.index.embedder import Vectors
+
+__all__ = ["SharedTable", "Tables", "attempt", "connect", "is_remote", "table_names"]
+
+T = TypeVar("T")
+
+
+_TRIES = 12
+
+
+_VECTOR_KEY = ["namespace", "channel", "position"]
+
+
+_PAUSE = 0.02  # seconds, doubled with every try
+
+
+_LONGEST = 2.0
+
+
+_CONFLICT = re.compile(
+    r"commit conflict|preempted by concurrent|concurrent writers|please retry", re.IGNORECASE
+)
+
+
+_REMOVED = re.compile(r"Not found: ")
+
+
+def is_remote(path: Path | str) -> bool:
+    """Whether a store is in an object store, `s3://bucket/prefix`, and not in a directory."""
+    return "://" in str(path)
+
+
+def connect(path: Path | str) -> Any:
+    """The database of a store; every read looks for the latest version of its table.
+
+    An object store's address and credentials come from the environment (`AWS_ENDPOINT_URL`,
+    `AWS_ACCESS_KEY_ID` ...); an endpoint without TLS is used as it is given.
+    """
+    options = {}
+    endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), "")
+    if is_remote(path) and endpoint.startswith("http://"):
+        options["allow_http"] = "true"
+    return lancedb.connect(str(path), read_consistency_interval=timedelta(0), storage_options=options or None)
+
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+
+
+def table_names(database: Any) -> list[str]:
+    """The names of all tables, in order."""
+    names, token = list[str](), None
+    while True:
+        page = database.list_tables(page_token=token)
+        names.extend(page.tables)
+        token = page.page_token
+        if not token:
+            return sorted(names)
+
+
+def attempt(
+    action: Callable[[], T],
+    again: Callable[[], object] = lambda: None,
+    *,
+    first: Callable[[], T] | None = None,
+) -> T:
+    """What an action returns, tried anew while other processes get in its way.
+
+    Args:
+        action: may be done twice: where a file is not found, it is not known how far it came.
+        again: called before another try.
+        first: what to do instead of the action until a file was not found; done once.
+
+    Raises:
+        StoreError: other processes got in the way every time.
+    """
+    for number in range(_TRIES):
+        try:
+            return action() if first is None else first()
+        except (OSError, ValueError, RuntimeError) as err:
+            if isinstance(err, StoreError) or not (_CONFLICT.search(str(err)) or _REMOVED.search(str(err))):
+                raise
+            last = err
+        if not _CONFLICT.search(str(last)):
+            first = None
+        if number < _TRIES - 1:
+            time.sleep(random.uniform(0, min(_LONGEST, _PAUSE * 2**number)))
+            again()
+    raise StoreError(f"other processes were in the way {_TRIES} times: {first_line(last)}") from last
+
+
+class SharedTable:
+    """A table; conditions are SQL. Writes are one commit each, and whole or not at all.
+
+    Args:
+        database: what `connect` returned.
+        name: the table.
+        schema: its columns, to make it where it is not there; it has to be there when None.
+    """
+
+    def __init__(self, database: Any, name: str, schema: pa.Schema | None = None) -> None:
+        self.name = name
+        if schema is None:
+            self._table = attempt(lambda: database.open_table(name))
+        else:
+            self._table = attempt(lambda: database.create_table(name, schema=schema, exist_ok=True))
+        self.schema: pa.Schema = self._table.schema
+
+    @property
+    def version(self) -> int:
+        """The number of the latest version; it rises with every commit."""
+        return int(self.do(lambda: self._table.version))
+
+    def read(self, condition: str, columns: Sequence[str] | Mapping[str, str] | None = None) -> pa.Table:
+        """The rows that meet a condition (all, where it is empty), in no order, or some of their columns.
+
+        `columns` may also be SQL expressions by name.
+        """
+        wanted = dict(columns) if isinstance(columns, Mapping) else list(columns or ())
+
+        def action() -> pa.Table:
+            query = self._table.search().where(condition) if condition else self._table.search()
+            return (query.select(wanted) if wanted else query).limit(None).to_arrow()
+
+        return self.do(action)
+
+    def rows(self, condition: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """As `read`, each row as a mapping."""
+        rows: list[dict[str, Any]] = self.read(condition, columns).to_pylist()
+        return rows
+
+    def count(self, condition: str) -> int:
+        """How many rows meet a condition; all, where it is empty."""
+        return int(self.do(lambda: self._table.count_rows(condition or None)))
+
+    def add(self, rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
+        """Append rows, of which none is there."""
+        table = self._arrow(rows)
+        if not len(table):
+            return
+        key = KEYS.get(self.name, _VECTOR_KEY)
+        # Where an append may have been done, only what is not there is appended.
+        attempt(
+            lambda: self._table.merge_insert(key).when_not_matched_insert_all().execute(table),
+            self._table.checkout_latest,
+            first=lambda: self._table.add(table),
+        )
+
+    def overwrite(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Put rows in place of all."""
+        table = self._arrow(rows)
+        self.do(lambda: self._table.add(table, mode="overwrite"))
+
+    def replace(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Put rows in place of those with the same key; rows that are new are left out."""
+        table, key = self._arrow(rows), KEYS[self.name]
+        self.do(lambda: self._table.merge_insert(key).when_matched_update_all().execute(table))
+
+    def put(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """As `replace`, and append the rows that are new."""
+        table, key = self._arrow(rows), KEYS[self.name]
+        self.do(
+            lambda: (
+                self._table.merge_insert(key)
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .execute(table)
+            )
+        )
+
+    def update(self, condition: str, values: Mapping[str, Any]) -> int:
+        """Change the rows that meet a condition, and say how many; without any, commit nothing."""
+        if not self.count(condition):
+            return 0
+        return int(self.do(lambda: self._table.update(where=condition, values=dict(values))).rows_updated)
+
+    def delete(self, condition: str) -> None:
+        """Delete the rows that meet a condition; without any, commit nothing."""
+        if self.count(condition):
+            self.do(lambda: self._table.delete(condition))
+
+    def rewrite(self, fragment: int) -> int:
+        """Write the rows of a fragment anew, without the deleted ones among them; how many there were."""
+        condition = f"_rowid >= {fragment << 32} AND _rowid < {(fragment + 1) << 32}"
+        column = self.schema.names[0]
+        if not self.count(condition):
+            return 0
+        same = {column: column}
+        return int(self.do(lambda: self._table.update(where=condition, values_sql=same)).rows_updated)
+
+    def optimize(self, retention: timedelta, *, delete_unverified: bool) -> None:
+        """Make small fragments large, and delete files of versions older than the retention."""
+        options = {"cleanup_older_than": retention, "delete_unverified": delete_unverified}
+        with ExitStack() as quiet:
+            if not retention:  # LanceDB warns of it; it is the caller's choice
+                quiet.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore", UserWarning)
+            self.do(lambda: self._table.optimize(**options))
+
+    def nearest(
+        self, query: Vectors, condition: str, k: int, *, candidates: int, columns: Sequence[str]
+    ) -> pa.Table:
+        """The `k` rows nearest to a vector among those that meet a condition, nearest first.
+
+        `_distance` is one minus the dot product. An index names `candidates` times `k` rows, which are
+        compared exactly.
+        """
+        wanted = [*columns, "_distance"]
+
+        def action() -> pa.Table:
+            search = self._table.search(query, vector_column_name="vector").distance_type("dot")
+            search = search.where(condition, prefilter=True).refine_factor(candidates)
+            return search.select(wanted).limit(k).to_arrow()
+
+        return self.do(action)
+
+    def indexed(self) -> dict[str, datetime]:
+        """The columns that have an index, and when it was made."""
+        return {name: index.created_at for index in self._table.list_indices() for name in index.columns}
+
+    def index_values(self, columns: Sequence[str]) -> None:
+        """Index columns for conditions on them."""
+        for column in columns:
+            self.do(partial(self._table.create_index, column, config=BTree()))
+
+    def index_vectors(self, column: str) -> None:
+        """Index a column of unit vectors for `nearest`, anew where there is one; it takes minutes."""
+        self.do(lambda: self._table.create_index(column, config=HnswSq(distance_type="dot")))
+
+    def do(self, action: Callable[[], T]) -> T:
+        """An action on this table, tried anew with the latest version where others are in its way."""
+        return attempt(action, self._table.checkout_latest)
+
+    def _arrow(self, rows: pa.Table | Sequence[Mapping[str, Any]]) -> pa.Table:
+        if isinstance(rows, pa.Table):
+            return rows
+        return pa.Table.from_pylist(list(rows), schema=self.schema)
+
+
+class Tables:
+    """The tables of a store by name, those of its embedder's vectors, and those of other embedders.
+
+    Args:
+        path: where the store is.
+        embedder: fingerprint of its embedder; None for a history without vectors.
+        dimensions: length of a vector; None for a history without vectors.
+        make: make the tables that are not there.
+    """
+
+    def __init__(
+        self, path: Path | str, embedder: str | None, dimensions: int | None, *, make: bool = True
+    ) -> None:
+        self.database = connect(path)
+        self.dimensions = dimensions
+        self._opened = {
+            name: SharedTable(self.database, name, schema if make else None)
+            for name, schema in SCHEMAS.items()
+        }
+        self.chunk_vectors, self.turn_vectors = (
+            None if dimensions is None else self._vectors(f"{kind}_vectors_{embedder}", dimensions, make)
+            for kind in ("chunk", "turn")
+        )
+
+    def __getitem__(self, name: str) -> SharedTable:
+        return self._opened[name]
+
+    def vectors(self, kind: str) -> Iterator[SharedTable]:
+        """The vectors of chunks or of turns (`kind`), of every embedder the store was ever used with."""
+        for name in table_names(self.database):
+            if name.startswith(f"{kind}_vectors_"):
+                if name not in self._opened:
+                    self._opened[name] = SharedTable(self.database, name)
+                yield self._opened[name]
+
+    def _vectors(self, name: str, dimensions: int, make: bool) -> SharedTable:
+        table = SharedTable(self.database, name, vectors_schema(dimensions) if make else None)
+        self._opened[name] = table
+        return table

@@ -1,0 +1,1 @@
+"""Language models: OpenAI-compatible servers, vLLM in process, recorded answers."""

@@ -1,0 +1,1 @@
+"""Settings become parts: engine, embedder, language model, Kafka connection."""

@@ -1,0 +1,74 @@
+"""Which embedder the settings name: none, a model on this machine, or one on a server."""
+
+from __future__ import annotations
+
+from backscroll.connectors.embedding.packaged import DEFAULT_MODEL, UnsupportedModelError
+from backscroll.connectors.embedding.sentence_transformers import SentenceTransformersEmbedder
+from backscroll.connectors.lancedb.store import Fingerprint
+from backscroll.flows.settings.settings import Settings
+from backscroll.operators.index.bm25 import ANALYSER
+from backscroll.operators.index.embedder import Embedder
+from backscroll.operators.language.tokens import TOKENIZER
+
+__all__ = ["make_embedder", "make_fingerprint"]
+
+
+def make_embedder(settings: Settings) -> Embedder | None:
+    """The embedder of the settings; None for a history without vectors.
+
+    With an `embedding_url`, an `embedding_model` that was left at its default stands for the only
+    model of that server.
+
+    Raises:
+        EmbedderError: it cannot be used.
+    """
+    if settings.embedding_model == "none":
+        return None
+    if settings.embedding_url is None:
+        return _on_this_machine(settings)
+    from backscroll.connectors.embedding.openai import OpenAIEmbedder
+
+    key = settings.embedding_api_key
+    return OpenAIEmbedder(
+        url=settings.embedding_url,
+        model=None if settings.embedding_model == DEFAULT_MODEL else settings.embedding_model,
+        api_key=None if key is None else key.get_secret_value(),
+        query_instruction=settings.embedding_query_task,
+    )
+
+
+def _on_this_machine(settings: Settings) -> Embedder:
+    """ONNX or torch; in single precision they give the same vectors, so that either will do."""
+    if settings.embedding_backend != "torch":
+        try:
+            return _onnx(settings)
+        except UnsupportedModelError:
+            if settings.embedding_backend == "onnx" or settings.embedding_precision != "float32":
+                raise
+    return SentenceTransformersEmbedder(settings.embedding_model)
+
+
+def _onnx(settings: Settings) -> Embedder:
+    try:
+        from backscroll.connectors.embedding.onnx import OnnxEmbedder
+    except ImportError as err:
+        raise UnsupportedModelError(
+            f"the ONNX backend needs {err.name}: pip install onnx onnxruntime, or set embedding_backend torch"
+        ) from err
+    return OnnxEmbedder(
+        settings.embedding_model,
+        precision=settings.embedding_precision,
+        threads=settings.embedding_threads,
+    )
+
+
+def make_fingerprint(settings: Settings, embedder: Embedder | None) -> Fingerprint:
+    """What an engine with these settings and this embedder writes into its store."""
+    return Fingerprint(
+        tokenizer=TOKENIZER,
+        window_tokens=settings.window_tokens,
+        chunk_tokens=settings.chunk_tokens,
+        chunk_overlap=settings.chunk_overlap,
+        analyser=ANALYSER,
+        embedder=embedder.fingerprint if embedder else None,
+    )

@@ -1,0 +1,91 @@
+"""Settings become a running engine: embedder, store, detector and the rest, put together once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from backscroll.connectors.files.recorded_gaps import RecordedDetector
+from backscroll.connectors.lancedb.store import LanceStore
+from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint
+from backscroll.flows.assembly.language_model import make_stages
+from backscroll.flows.settings.settings import Settings
+from backscroll.operators.engine import Engine
+from backscroll.operators.gaps.gap import GapDetector
+from backscroll.operators.gaps.rules import RulesDetector
+from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.histories import Histories
+from backscroll.operators.llm.budget import CurrentAnswers
+from backscroll.operators.memory.request import Retrieval
+from backscroll.operators.runtime.calls import drain
+from backscroll.operators.stream.windows import WindowCutter
+
+__all__ = ["open_engine"]
+
+
+@contextmanager
+def open_engine(
+    settings: Settings, *, detected: Path | None = None, shared: bool = False, processes: int = 1
+) -> Iterator[Engine]:
+    """An engine over the store of the settings, or over a temporary one that ends with it.
+
+    Args:
+        settings: the engine's settings.
+        detected: a file of recorded gaps to use instead of the rules.
+        shared: the store is held open by the process that started this one.
+        processes: how many processes the engine has; they share the day's tokens.
+
+    Raises:
+        FormatError: the recorded gaps cannot be read.
+        EmbedderError: the embedding model cannot be used.
+        LLMSetupError: the language model cannot be used.
+        StoreError: the store cannot be used.
+    """
+    detector: GapDetector = RulesDetector() if detected is None else RecordedDetector.read(detected)
+    embedder = make_embedder(settings)
+    fingerprint = make_fingerprint(settings, embedder)
+    with TemporaryDirectory(prefix="backscroll-") as temporary:
+        path = settings.store or str(Path(temporary) / "store")
+        store = LanceStore(
+            path,
+            fingerprint,
+            embedder.dimensions if embedder else None,
+            shared=shared,
+            exact_chunks=settings.exact_chunks,
+        )
+        chunker = Chunker(settings.chunk_tokens, settings.chunk_overlap)
+        try:
+            histories = Histories(
+                store, embedder, chunker, ceiling=settings.history_mb << 20, search=store.search
+            )
+            answers = CurrentAnswers(store.answers, histories.is_current)
+            gaps, summaries = make_stages(
+                settings, detector, answers, recorded=detected is not None, processes=processes
+            )
+            yield Engine(
+                namespace=settings.namespace,
+                histories=histories,
+                cutter=WindowCutter(settings.window_tokens, settings.window_turns, _idle(settings)),
+                gaps=gaps,
+                strategy=settings.strategy,
+                summaries=summaries,
+                retrieval=Retrieval(settings.top_k, settings.rrf_constant, settings.chunk_tokens),
+                budget=settings.budget,
+                max_gaps=settings.max_gaps,
+                pending_limit=settings.pending_windows,
+                unrecorded_limit=settings.unrecorded_windows,
+                embedding_windows=settings.embedding_windows,
+                lateness=timedelta(seconds=settings.lateness_seconds),
+                scattered_channels=settings.scattered_channels,
+                reissue=settings.reissue,
+            )
+        finally:
+            drain()
+            store.close()
+
+
+def _idle(settings: Settings) -> timedelta | None:
+    return None if settings.idle_minutes is None else timedelta(minutes=settings.idle_minutes)

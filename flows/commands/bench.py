@@ -1,0 +1,135 @@
+"""Benchmarks with the models of the settings: set up, run, and errors in one line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Literal
+
+from backscroll.benchmarks.judge.asking import CountedModel
+from backscroll.benchmarks.judge.judge import Judge
+from backscroll.benchmarks.memory.ablations import FULL_TOKENS
+from backscroll.benchmarks.memory.command import MemoryModels, bench_memory
+from backscroll.benchmarks.memory.model_written import WRITTEN
+from backscroll.benchmarks.summaries.command import bench_summaries
+from backscroll.flows.assembly.embedder import make_embedder
+from backscroll.flows.assembly.language_model import Chosen, open_model
+from backscroll.flows.settings.settings import Settings
+from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.operators.gaps.stage import ModelGaps
+from backscroll.operators.llm.protocol import LLM, CircuitOpen
+
+__all__ = ["run_memory", "run_summaries"]
+
+_JUDGING_TOKENS = 8192  # window, gaps, instructions and answer beside a memory that fills the context
+
+
+def run_memory(
+    folder: Path,
+    settings: Settings,
+    *,
+    strategies: Sequence[str],
+    detector: Literal["recorded", "rules", "llm"],
+    judge: bool,
+    judge_llm: str | None,
+    judge_model: str | None,
+    context: int | None,
+    behind: Sequence[Path],
+    json: Path | None,
+    plot: Path | None,
+) -> None:
+    """Measure memories.
+
+    Raises:
+        Mistake: something is the user's to mend; one line.
+    """
+    writing = [name for name in strategies if name in WRITTEN]
+    asked = [*(f"--strategy {name}" for name in writing), *(["--judge"] if judge else [])]
+    asked += ["--detector llm"] if detector == "llm" else []
+    if asked and settings.llm is None and not (asked == ["--judge"] and judge_llm):
+        raise Mistake(f"{asked[0]} needs a language model: name one with --llm")
+    _check_folders(json, plot)
+    with in_one_line():
+        model = open_model(settings) if writing or detector == "llm" else None
+        judging = _judging(settings, judge_llm, judge_model) if writing or judge else None
+        models = MemoryModels(
+            gaps=None if model is None else ModelGaps(model.llm, model.gap_model, None),
+            writer=None if model is None else _counted(model.llm, model.summary_model, settings),
+            judge=None if judging is None else _judge(judging, settings),
+            judge_all=judge,
+            context=FULL_TOKENS if context is None else max(context - _JUDGING_TOKENS, 1),
+        )
+        work = bench_memory(
+            folder,
+            strategies,
+            detector,
+            models=models,
+            embedder=make_embedder(settings),
+            budget=settings.budget,
+            before=behind,
+            json=json,
+            plot=plot,
+        )
+        _run(work, settings, [chosen for chosen in (model, judging) if chosen is not None])
+
+
+def run_summaries(
+    folder: Path,
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    judge_memory: bool,
+    judge_model: str | None,
+    json: Path | None,
+) -> None:
+    """Judge summaries.
+
+    Raises:
+        Mistake: something is the user's to mend; one line.
+    """
+    if settings.llm is None:
+        raise Mistake("summaries are judged by a language model: name one with --llm")
+    _check_folders(json)
+    with in_one_line():
+        judging = _judging(settings, None, judge_model)
+        work = bench_summaries(folder, files, _judge(judging, settings), judge_memory=judge_memory, json=json)
+        _run(work, settings, [judging])
+
+
+def _check_folders(*files: Path | None) -> None:
+    """Find out before the work, and not after it, that a result cannot be written."""
+    for file in files:
+        if file is not None and not file.absolute().parent.is_dir():
+            raise Mistake(f"{file}: there is no folder {file.absolute().parent.name!r} to write it into")
+
+
+def _judging(settings: Settings, llm: str | None, model: str | None) -> Chosen:
+    """The model that judges: by default the one that gaps are asked of."""
+    name = model or (settings.gap_model if llm is None else None)
+    changed = {"llm": llm or settings.llm, "gap_model": name, "summary_model": name}
+    return open_model(settings.model_copy(update=changed), ("--judge-model",) * 2)
+
+
+def _judge(chosen: Chosen, settings: Settings) -> Judge:
+    return Judge(_counted(chosen.llm, chosen.gap_model, settings))
+
+
+def _counted(llm: LLM, name: str, settings: Settings) -> CountedModel:
+    return CountedModel(llm, name, limit=settings.llm_concurrency)
+
+
+def _run(work: Coroutine[None, None, None], settings: Settings, models: Sequence[Chosen]) -> None:
+    async def run() -> None:
+        try:
+            await work
+        finally:
+            for model in models:
+                if model.aclose is not None:
+                    await model.aclose()
+
+    try:
+        asyncio.run(run())
+    except CircuitOpen as err:
+        kept = "" if settings.llm_record is None else ": what was answered is kept, run it again to go on"
+        raise Mistake(f"the language model has stopped answering ({err}){kept}") from err

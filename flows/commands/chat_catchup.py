@@ -1,0 +1,134 @@
+"""Catch somebody up in the chat itself: the store's windows, and what the inbox holds beyond them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from backscroll.connectors.chat.inbox import Inbox
+from backscroll.connectors.chat.listener import Question
+from backscroll.flows.commands.catchup import digest_channels, make_recalling, shown_zone
+from backscroll.flows.commands.catchup_channels import read_channels
+from backscroll.flows.settings.settings import Settings
+from backscroll.flows.terminal.digest_text import Form, nothing_new
+from backscroll.flows.terminal.errors import user_error
+from backscroll.operators.catchup.digest import ChannelRead
+from backscroll.operators.catchup.people import Person
+from backscroll.operators.catchup.period import SpanError, spans
+from backscroll.operators.catchup.rule_items import main_book
+from backscroll.operators.catchup.split_message import pages
+from backscroll.operators.index.embedder import Embedder
+from backscroll.operators.language.salience import read
+from backscroll.operators.messages import Author, ChannelKey, Turn, parse_message
+
+__all__ = ["ChatCatchup", "SlackForm"]
+
+_LOG = logging.getLogger(__name__)
+
+
+_TOKENS = 400  # of all lines together
+
+
+_LAST = 40  # messages that tell the language where none is new
+
+
+_ELSEWHERE = "1d"  # since when, for somebody who has never written
+
+
+_NOTHING = "I have read nothing here yet: ask again in a while."
+
+
+_FAILED = "That did not work: whoever runs Backscroll finds the reason in its log."
+
+
+class SlackForm(Form):
+    """A digest as Slack shows it: links for ids, and its three signs escaped."""
+
+    def _id(self, turn: Turn) -> str:
+        link = turn.permalink or ""
+        shown = f"{self._local(turn.ts):%m-%d %H:%M}"
+        return f"<{link}|{shown}>" if link.startswith("https://") else self._text(turn.id)
+
+    def _text(self, text: str) -> str:
+        line = super()._text(text)
+        return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+class ChatCatchup:
+    """Answers questions about one channel, each in the channel that it was asked in.
+
+    Args:
+        settings: the engine's settings.
+        embedder: of its store.
+        inbox: where the platform's messages are.
+        form: how a digest is written.
+    """
+
+    def __init__(
+        self, settings: Settings, embedder: Embedder | None, inbox: Path, form: type[Form] = Form
+    ) -> None:
+        self._settings = settings
+        self._embedder = embedder
+        self._inbox = inbox
+        self._form = form
+        self._one_at_a_time = asyncio.Lock()
+
+    async def answer(self, question: Question, limit: int) -> list[str]:
+        """The answer, in parts of at most `limit` characters."""
+        async with self._one_at_a_time:
+            try:
+                text = await asyncio.to_thread(self._answer, question)
+            except Exception as err:  # the person is told, and what holds no chat is logged
+                _LOG.error("a catch-up failed: %s", user_error(err) or type(err).__name__)
+                text = _FAILED
+        return pages(text, limit)
+
+    def _answer(self, question: Question) -> str:
+        settings, key = self._settings, ChannelKey(self._settings.namespace, question.channel)
+        zone, zone_name = shown_zone(settings)
+        with closing(Inbox(self._inbox)) as inbox:
+            beyond = [
+                parse_message(body, namespace=settings.namespace) for body in inbox.messages(question.channel)
+            ]
+        channels = read_channels(
+            settings, [], wanted=key.__eq__, embedder=self._embedder, counters=Counter(), beyond=beyond
+        )
+        if not channels or not channels[0].turns:
+            return _NOTHING
+        channel = channels[0]
+        try:
+            found = spans(
+                _since(question, channel), None, {key: channel.turns}, now=datetime.now(UTC), zone=zone
+            )
+            digests = digest_channels(
+                channels,
+                found,
+                settings,
+                recalling=make_recalling(settings, self._embedder),
+                me=_person(question, channel),
+                max_tokens=_TOKENS,
+                zone=zone,
+            )
+        except SpanError as err:
+            return str(err)
+        if digests:
+            me = _person(question, channel)
+            return self._form(zone, zone_name, me.name, markdown=False).digests(digests, [])
+        last = channel.turns[-_LAST:]
+        return nothing_new(found, main_book(read(last)), zone, zone_name, max(turn.ts for turn in last))
+
+
+def _since(question: Question, channel: ChannelRead) -> str:
+    """What the person said, or their last message here."""
+    said = [turn.id for turn in channel.turns if turn.author.id == question.person and not turn.deleted]
+    return question.since or (said[-1] if said else _ELSEWHERE)
+
+
+def _person(question: Question, channel: ChannelRead) -> Person:
+    authors = {question.person: Author(question.person, question.name)}
+    authors |= {turn.author.id: turn.author for turn in channel.turns if not turn.deleted}
+    return Person.named(question.person, authors.values())

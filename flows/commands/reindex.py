@@ -1,0 +1,68 @@
+"""Move a store to another embedding model, as a command: progress, closing line, errors in one line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from backscroll.flows.settings.settings import Settings
+from backscroll.flows.terminal.errors import Mistake, in_one_line
+
+__all__ = ["run_reindex"]
+
+_PLAIN_SECONDS = 10.0
+
+
+def run_reindex(settings: Settings, drop: bool) -> int:
+    """Embed the settings' store with the settings' embedding model; returns the exit code.
+
+    Raises:
+        click.ClickException: something is the user's to mend; one line.
+    """
+    console = Console(stderr=True, highlight=False)
+    if settings.store is None:
+        raise Mistake("reindex needs the --store to work on")
+    if settings.embedding_model == "none":
+        raise Mistake("reindex needs an --embedding-model to embed with, not none")
+    from backscroll.connectors.lancedb.reindex import reindex
+    from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint
+
+    try:
+        with in_one_line(), _show_windows(console) as progress:
+            embedder = make_embedder(settings)
+            assert embedder is not None
+            fingerprint = make_fingerprint(settings, embedder)
+            windows = reindex(settings.store, embedder, fingerprint, progress=progress, drop=drop)
+    except KeyboardInterrupt:
+        console.print("stopped before the end: run it again to go on", soft_wrap=True)
+        return 130
+    counted = "1 window" if windows == 1 else f"{windows:,} windows"
+    dropped = "; the vectors of other models are deleted" if drop else ""
+    console.print(
+        f"store {settings.store} now uses {embedder.name}: {counted}{dropped}", markup=False, soft_wrap=True
+    )
+    return 0
+
+
+@contextmanager
+def _show_windows(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, a line every ten seconds elsewhere."""
+    if not console.is_terminal:
+        shown = time.monotonic()
+
+        def line(done: int, total: int) -> None:
+            nonlocal shown
+            if time.monotonic() - shown >= _PLAIN_SECONDS:
+                shown = time.monotonic()
+                console.print(f"{done:,} of {total:,} windows")
+
+        yield line
+        return
+    columns = (TextColumn("windows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("windows", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

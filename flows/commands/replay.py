@@ -1,0 +1,115 @@
+"""Run chat files through a dataflow, as a command: checks, progress, signals, report."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import tzinfo
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from backscroll.connectors.files.formats import check_file
+from backscroll.flows.running.cluster import run_cluster
+from backscroll.flows.running.job import Job
+from backscroll.flows.running.signals import Stop, stoppable
+from backscroll.flows.settings.settings import Settings
+from backscroll.flows.settings.time_zones import time_zone
+from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.flows.terminal.progress import count_entries, report, show_progress
+from backscroll.flows.terminal.results import FileOutlet
+
+__all__ = ["run_files"]
+
+
+def run_files(
+    kind: Literal["replay", "ingest"],
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    format: str,
+    out: Path | None,
+    dead_letters: Path | None,
+    form: Literal["auto", "cards", "jsonl"],
+    workers: int,
+    speed: float | None,
+    detected: Path | None,
+) -> int:
+    """Run files through `kind`'s dataflow; returns the exit code.
+
+    Raises:
+        click.ClickException: something is the user's to mend; one line.
+    """
+    if kind == "ingest":
+        settings = settings.model_copy(update={"llm": None})
+    console = Console(stderr=True, highlight=False)
+    counters: Counter[str] = Counter()
+    letters = dead_letters or (out.parent if out else Path()) / "dead-letters.jsonl"
+    with in_one_line():
+        tz = None if settings.tz is None else time_zone(settings.tz)
+        formats = [_with_format(path, format, workers, tz) for path in files]
+        _refuse_overwriting([*files, *([detected] if detected else [])], [letters, *([out] if out else [])])
+        job = Job(
+            kind,
+            tuple((str(path), format_) for path, format_ in formats),
+            settings,
+            speed,
+            None if detected is None else str(detected),
+        )
+        shown: Literal["cards", "jsonl"] = form if form != "auto" else "cards" if _is_terminal() else "jsonl"
+        with FileOutlet(out, letters, shown) as outlet, stoppable() as stop:
+            started = time.monotonic()
+            with show_progress(console, counters, count_entries(formats)):
+                _run(job, outlet, workers, counters, stop)
+            report(
+                console,
+                counters,
+                seconds=time.monotonic() - started,
+                dead_letters=letters,
+                reasons=outlet.reasons,
+                left_open=outlet.left_open,
+            )
+            if detected is not None and counters["summaries"] and not counters["gaps"]:
+                console.print(f"no gap of {detected} belongs to a window of these files: check its channels")
+    if stop.signal:
+        again = "run it again to go on" if settings.store else "name a --store to be able to go on"
+        console.print(f"stopped before the end: {again}")
+        return 128 + stop.signal
+    return 0
+
+
+def _run(job: Job, outlet: FileOutlet, workers: int, counters: Counter[str], stop: Stop) -> None:
+    if workers > 1:
+        run_cluster(job, outlet, processes=workers, counters=counters, stopping=stop)
+        return
+    from backscroll.flows.assembly.engine import open_engine
+    from backscroll.flows.running.dataflow import run_dataflow
+
+    detected = None if job.detected is None else Path(job.detected)
+    with open_engine(job.settings, detected=detected) as engine:
+        engine.counters, engine.stopping = counters, stop
+        run_dataflow(job, engine, outlet)
+
+
+def _with_format(path: Path, format: str, workers: int, tz: tzinfo | None) -> tuple[Path, str]:
+    """A file and its format; `-` is standard input, in the format `messages` unless another is named."""
+    if path != Path("-"):
+        return path, check_file(path, format, tz)
+    if workers > 1:
+        raise Mistake("standard input has one reader: leave --workers at 1")
+    stdin = Path("/dev/stdin")
+    return stdin, check_file(stdin, "messages" if format == "auto" else format, tz)
+
+
+def _refuse_overwriting(inputs: Sequence[Path], outputs: Sequence[Path]) -> None:
+    read = {path.resolve() for path in inputs}
+    for path in outputs:
+        if path.resolve() in read:
+            raise Mistake(f"{path} is an input: write to another file")
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()

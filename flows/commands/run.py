@@ -1,0 +1,155 @@
+"""The engine as a service, as a command: topics in, topics out, until it is told to stop."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.console import Console
+
+from backscroll.flows.running.cluster import run_cluster
+from backscroll.flows.running.job import Job
+from backscroll.flows.running.monitoring import Watch, watched
+from backscroll.flows.running.signals import ended_in_time, stoppable
+from backscroll.flows.settings.settings import Settings
+from backscroll.flows.terminal.errors import Mistake, in_one_line, user_error
+from backscroll.flows.terminal.log_setup import set_up_logging
+from backscroll.flows.terminal.progress import report, show_progress
+from backscroll.operators.runtime.progress import Pulse
+
+__all__ = ["run_service"]
+
+_PATIENCE_SECONDS = 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """Local processes, or the place of this one among processes that are started one by one."""
+
+    workers: int
+    process_id: int | None
+    addresses: list[str] | None
+
+
+class _NoOutlet:
+    """Nothing may come this way: the results of a live job go to its topics."""
+
+    def summaries(self, bodies: Sequence[bytes]) -> None:
+        raise AssertionError(f"a live job has no outlet for {len(bodies)} results")
+
+    def dead_letters(self, letters: Sequence[bytes]) -> None:
+        raise AssertionError(f"a live job has no outlet for {len(letters)} results")
+
+    def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
+        raise AssertionError(f"a live job has no outlet for {len(windows)} results")
+
+
+def run_service(settings: Settings, *, workers: int, process_id: int | None, addresses: str | None) -> int:
+    """Run the engine on the topics of the settings; returns the exit code.
+
+    Args:
+        settings: the engine's settings; they need a store.
+        workers: local processes of one cluster.
+        process_id: the place of this process in `addresses`, for a cluster whose processes are started
+            one by one.
+        addresses: `host:port` of every process of that cluster, separated by commas or semicolons.
+
+    Raises:
+        click.ClickException: something is the user's to mend; one line.
+    """
+    console = Console(stderr=True, highlight=False)
+    set_up_logging()
+    if settings.store is None:
+        raise Mistake("run needs a --store: the history that summaries lean on")
+    cluster = _Cluster(workers, process_id, _peers(addresses, process_id, workers))
+    counters: Counter[str] = Counter()
+    started = time.monotonic()
+    with in_one_line(), show_progress(console, counters, None):
+        _run(settings, cluster, counters)
+    report(
+        console,
+        counters,
+        seconds=time.monotonic() - started,
+        dead_letters=f"topic {settings.kafka_dead_letters}",
+    )
+    return 0
+
+
+def _run(settings: Settings, cluster: _Cluster, counters: Counter[str]) -> None:
+    if cluster.workers > 1:
+        _run_local_cluster(settings, cluster.workers, counters)
+        return
+    processes = len(cluster.addresses or [""])
+    with watched(settings, alone=processes == 1) as watch:
+        _run_process(settings, cluster, counters, watch)
+
+
+def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], watch: Watch) -> None:
+    from backscroll.flows.assembly.engine import open_engine
+    from backscroll.flows.running.dataflow import run_dataflow
+    from backscroll.flows.running.recovery import await_recovery, prepare_recovery
+
+    peers, number = cluster.addresses, cluster.process_id
+    processes = len(peers or [""])
+    with open_engine(settings, shared=peers is not None, processes=processes) as engine:
+        if number:
+            await_recovery(settings, number)
+        prepare_recovery(settings, processes, process_id=number)
+
+        def exit_code() -> int:
+            if engine.failure is None:
+                return 0
+            click.echo(f"Error: {user_error(engine.failure) or repr(engine.failure)}", err=True)
+            return Mistake.exit_code
+
+        # Before this a signal just ends the process: nothing has begun. Afterwards a broker that is away, or
+        # peers that go on, would keep it.
+        with stoppable() as stop, ended_in_time(stop, _PATIENCE_SECONDS, exit_code):
+            engine.counters, engine.stopping = counters, stop
+            watch.follow(lambda: {0: engine.vitals.pulse}, stop)
+            try:
+                run_dataflow(
+                    Job("run", (), settings), engine, _NoOutlet(), process_id=number, addresses=peers
+                )
+            except Exception as err:
+                if not stop.signal or user_error(err) is None:
+                    raise
+                click.echo(f"stopped: {user_error(err)}", err=True)  # such as what is sent again next time
+
+
+def _run_local_cluster(settings: Settings, processes: int, counters: Counter[str]) -> None:
+    from backscroll.flows.running.recovery import prepare_recovery
+
+    with stoppable() as stop, watched(settings, processes=processes) as watch:
+        pulses = dict[int, Pulse]()
+        watch.follow(lambda: dict(pulses), stop)
+        run_cluster(
+            Job("run", (), settings),
+            _NoOutlet(),
+            processes=processes,
+            counters=counters,
+            stopping=stop,
+            prepare=lambda: prepare_recovery(settings, processes),
+            pulses=pulses,
+            metrics=watch.metrics,
+        )
+
+
+def _peers(addresses: str | None, process_id: int | None, workers: int) -> list[str] | None:
+    """The processes of a cluster that is started one by one; None for a cluster of this command's own."""
+    if addresses is None and process_id is None:
+        return None
+    if addresses is None or process_id is None:
+        raise click.UsageError("use --process-id and --addresses together")
+    if workers > 1:
+        raise click.UsageError("--workers starts processes on this machine: remove it, or --addresses")
+    peers = [address.strip() for address in addresses.replace(";", ",").split(",") if address.strip()]
+    if not 0 <= process_id < len(peers):
+        raise click.UsageError(
+            f"--process-id {process_id} must be from 0 to {len(peers) - 1}: --addresses lists {len(peers)}"
+        )
+    return peers

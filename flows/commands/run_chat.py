@@ -1,0 +1,195 @@
+"""The engine on a live chat platform, as a command: Slack or Matrix in, summaries out, until stopped.
+
+The platform's listener, the engine and the store are in one process; no broker is needed, but where
+one is named, summaries go to its topics.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+from pydantic import SecretStr
+from rich.console import Console
+
+from backscroll.flows.running.monitoring import watched
+from backscroll.flows.running.signals import ended_in_time, stoppable
+from backscroll.flows.settings.settings import ENV_PREFIX, Settings
+from backscroll.flows.terminal.errors import Mistake, in_one_line, user_error
+from backscroll.flows.terminal.log_setup import set_up_logging
+from backscroll.flows.terminal.progress import report, show_progress
+from backscroll.flows.terminal.results import FileOutlet
+
+if TYPE_CHECKING:
+    from backscroll.connectors.chat.listener import Platform
+    from backscroll.operators.index.embedder import Embedder
+
+__all__ = ["PlatformName", "run_chat"]
+
+PlatformName = Literal["slack", "matrix"]
+
+
+_PATIENCE_SECONDS = 3.5
+
+
+def run_chat(
+    settings: Settings,
+    platform: PlatformName,
+    *,
+    out: Path | None,
+    form: Literal["auto", "cards", "jsonl"],
+) -> int:
+    """Run the engine on a live platform; returns the exit code.
+
+    Args:
+        settings: the engine's settings; they need a store, and the platform's tokens.
+        platform: what to listen to.
+        out: JSON Lines file that summaries are appended to. When None they go to the topics, if the
+            settings name brokers, else to standard output.
+        form: of summaries on standard output.
+
+    Raises:
+        click.ClickException: something is the user's to mend; one line.
+    """
+    console = Console(stderr=True, highlight=False)
+    set_up_logging()
+    if settings.store is None:
+        raise Mistake("run needs a --store: the history that summaries lean on")
+    _check(settings, platform)
+    counters: Counter[str] = Counter()
+    started = time.monotonic()
+    letters = (out.parent if out else Path()) / "dead-letters.jsonl"
+    refused: Path | str = letters
+    reasons: Mapping[str, int] = {}
+    with in_one_line(), ExitStack() as stack:
+        outlet: FileOutlet | None = None
+        if out is None and "kafka_brokers" in settings.model_fields_set:
+            refused = f"topic {settings.kafka_dead_letters}"
+        else:
+            outlet = stack.enter_context(FileOutlet(out, letters, _shown(form), append=True))
+            reasons = outlet.reasons
+        with show_progress(console, counters, None):
+            _run(settings, platform, outlet, counters)
+    report(console, counters, seconds=time.monotonic() - started, dead_letters=refused, reasons=reasons)
+    return 0
+
+
+def _shown(form: Literal["auto", "cards", "jsonl"]) -> Literal["cards", "jsonl"]:
+    if form != "auto":
+        return form
+    return "cards" if sys.stdout.isatty() else "jsonl"
+
+
+def _run(
+    settings: Settings, platform: PlatformName, outlet: FileOutlet | None, counters: Counter[str]
+) -> None:
+    from backscroll.connectors.chat.listener import Listener
+    from backscroll.connectors.chat.source import InboxSource
+    from backscroll.flows.assembly.engine import open_engine
+    from backscroll.flows.running.dataflow import OutletSinks
+    from backscroll.flows.running.live import run_live, to_topics_flow
+    from backscroll.flows.running.recovery import prepare_recovery, recovery_directory
+    from backscroll.flows.summarize import summarize_flow
+    from backscroll.operators.runtime.feed import Feed
+
+    path = recovery_directory(settings) / f"{platform}.inbox"
+    with open_engine(settings) as engine:
+        prepare_recovery(settings, 1)
+        listener = Listener(platform, _platform(settings, platform, engine.histories.embedder, path), path)
+
+        def exit_code() -> int:
+            if engine.failure is None:
+                return 0
+            click.echo(f"Error: {user_error(engine.failure) or repr(engine.failure)}", err=True)
+            return Mistake.exit_code
+
+        with (
+            stoppable() as stop,
+            ended_in_time(stop, _PATIENCE_SECONDS, exit_code),
+            watched(settings, upstream=listener) as watch,
+        ):
+            engine.counters, engine.stopping = counters, stop
+            engine.liveness.begin()
+            watch.follow(lambda: {0: engine.vitals.pulse}, stop)
+            feed = Feed(
+                throttled=lambda: engine.throttled,
+                stopping=stop.is_set,
+                fail=engine.fail,
+                lost=lambda *_: None,
+                at_end=engine.liveness.at_end,
+                vitals=engine.vitals,
+            )
+            source = InboxSource(
+                listener, feed=feed, lateness=engine.lateness, keep=timedelta(days=settings.inbox_days)
+            )
+            if outlet is None:
+                flow = to_topics_flow(engine, settings, source)
+            else:
+                sinks = OutletSinks(engine, outlet)
+                flow = summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
+            run_live(engine, settings, {"process_id": None, "addresses": None}, flow)
+            if engine.failure is not None:
+                raise engine.failure
+
+
+def _check(settings: Settings, platform: PlatformName) -> None:
+    """Whether the extra is installed and the tokens are set.
+
+    Raises:
+        Mistake: one of them is not; it is named.
+    """
+    try:
+        if platform == "slack":
+            import backscroll.connectors.chat.slack.live
+        else:
+            import backscroll.connectors.chat.matrix.live  # noqa: F401
+    except ModuleNotFoundError as err:
+        if (err.name or "").partition(".")[0] in ("connectors", "operators"):
+            raise
+        raise Mistake(
+            f"--from {platform} needs the package {err.name}: pip install 'backscroll[{platform}]'"
+        ) from err
+    needed = {
+        "slack": ("slack_app_token", "slack_bot_token"),
+        "matrix": ("matrix_homeserver", "matrix_access_token"),
+    }
+    missing = [f"{ENV_PREFIX}{name.upper()}" for name in needed[platform] if not getattr(settings, name)]
+    if missing:
+        raise Mistake(f"--from {platform} needs {' and '.join(missing)}: set it in the environment")
+
+
+def _platform(settings: Settings, name: PlatformName, embedder: Embedder | None, inbox: Path) -> Platform:
+    from backscroll.connectors.chat.listener import OptOut
+    from backscroll.flows.commands.chat_catchup import ChatCatchup, SlackForm
+    from backscroll.flows.terminal.digest_text import Form
+
+    backfill, opt_out = timedelta(days=settings.backfill_days), OptOut(settings.opt_out_word)
+    form = SlackForm if name == "slack" else Form
+    answer = ChatCatchup(settings, embedder, inbox, form).answer
+    if name == "slack":
+        from backscroll.connectors.chat.slack.live import SlackLive
+
+        return SlackLive(
+            settings.slack_app_token or SecretStr(""),
+            settings.slack_bot_token or SecretStr(""),
+            backfill,
+            opt_out,
+            answer,
+            settings.slack_api_url,
+        )
+    from backscroll.connectors.chat.matrix.live import MatrixLive
+
+    return MatrixLive(
+        settings.matrix_homeserver or "",
+        settings.matrix_access_token or SecretStr(""),
+        backfill,
+        opt_out,
+        answer,
+    )

@@ -1,0 +1,124 @@
+"""Show summaries as they arrive on their topic, as a command."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import Any, Literal
+
+import orjson
+from kafka import KafkaConsumer, TopicPartition, errors
+from rich.console import Console
+
+from backscroll.connectors.kafka.connection import KafkaConnection
+from backscroll.flows.assembly.kafka import kafka_connection
+from backscroll.flows.running.signals import Stop, stoppable
+from backscroll.flows.settings.settings import Settings
+from backscroll.flows.terminal.cards import print_card
+from backscroll.flows.terminal.errors import in_one_line
+from backscroll.operators.messages import ChannelKey
+
+__all__ = ["run_tail"]
+
+_POLL_MS = 200
+
+
+def run_tail(
+    settings: Settings,
+    *,
+    start: Literal["earliest", "latest"],
+    channel: str | None,
+    form: Literal["auto", "cards", "jsonl"],
+    limit: int | None,
+) -> int:
+    """Print summaries until interrupted, or until `limit` are printed; returns the exit code.
+
+    Raises:
+        click.ClickException: something is the user's to mend; one line.
+    """
+    cards = form == "cards" or (form == "auto" and sys.stdout.isatty())
+    prefix = None if channel is None else f"{_key(channel, settings.namespace)}:".encode()
+    with in_one_line(), stoppable() as stop:
+        connection = kafka_connection(settings)
+        consumer = _open(connection, settings.kafka_summaries, start)
+        try:
+            with suppress(BrokenPipeError):  # a reader like `head` has seen enough
+                _follow(consumer, _Printer(cards), prefix, limit, stop)
+        except errors.KafkaError as err:
+            raise connection.explain(err) from err
+        finally:
+            consumer.close(autocommit=False, timeout_ms=1000)
+    return 0
+
+
+def _key(channel: str, namespace: str) -> ChannelKey:
+    """The channel as it is written on the command line: with its namespace, or without."""
+    return (
+        ChannelKey.parse(channel)
+        if "/" in channel
+        else ChannelKey(namespace, ChannelKey.parse(channel).channel)
+    )
+
+
+def _open(connection: KafkaConnection, topic: str, start: str) -> KafkaConsumer:
+    count = connection.partitions([topic])[topic]
+    consumer, _ = connection.connect(
+        KafkaConsumer,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset=start,
+        allow_auto_create_topics=False,
+        isolation_level="read_committed",
+        metrics_enabled=False,
+    )
+    consumer.assign([TopicPartition(topic, number) for number in range(count)])
+    return consumer
+
+
+def _follow(
+    consumer: KafkaConsumer, printer: _Printer, prefix: bytes | None, limit: int | None, stop: Stop
+) -> None:
+    shown = 0
+    while not stop.is_set():
+        for records in consumer.poll(timeout_ms=_POLL_MS).values():
+            for record in records:
+                if prefix is not None and not (record.key or b"").startswith(prefix):
+                    continue
+                printer.show(record)
+                shown += 1
+                if shown == limit:
+                    return
+
+
+class _Printer:
+    """Prints records as cards, or as JSON Lines in which a tombstone has `"tombstone": true`."""
+
+    def __init__(self, cards: bool) -> None:
+        self._cards = cards
+        self._console = Console(highlight=False)
+        self._errors = Console(stderr=True, highlight=False)
+
+    def show(self, record: Any) -> None:
+        """Print a record of kafka-python."""
+        headers = dict(record.headers or ())
+        name = (record.key or b"").decode("utf-8", "backslashreplace")
+        revision = int(headers.get("backscroll-revision", b"0"))
+        if not self._cards:
+            gone = {"summary_id": name, "revision": revision, "tombstone": True}
+            line = orjson.dumps(gone) if record.value is None else record.value
+            sys.stdout.buffer.write(line + b"\n")
+            sys.stdout.buffer.flush()
+            return
+        if record.value is None:
+            self._note(f"{name}: withdrawn, all its messages were deleted")
+            return
+        try:
+            if revision:
+                self._note(f"{name}: made again after its messages changed, revision {revision}")
+            print_card(self._console, record.value)
+        except ValueError:
+            where = f"{record.topic}[{record.partition}] offset {record.offset}"
+            self._errors.print(f"{where}: not a summary record of this version", markup=False)
+
+    def _note(self, text: str) -> None:
+        self._console.print(text, style="dim", markup=False, soft_wrap=True)

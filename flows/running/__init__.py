@@ -1,0 +1,1 @@
+"""Running a dataflow: jobs, processes, recovery, health, signals."""

@@ -1,0 +1,327 @@
+"""One job on several local processes of one Bytewax cluster.
+
+Threads would share the interpreter's lock, so every worker is a process, `python -m` of this module.
+The parent holds the store, starts process 0, which makes the store's tables, and then the others.
+A worker reads its task from standard input, writes frames to standard output, one a line behind a
+letter, and ends when its input closes: a parent that was killed leaves no worker behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+
+from backscroll.flows.running.job import Job, Outlet
+from backscroll.flows.terminal.errors import ClusterError
+from backscroll.flows.terminal.log_setup import set_up_logging
+from backscroll.operators.runtime.progress import Pulse
+
+if TYPE_CHECKING:
+    from backscroll.operators.engine import Engine
+
+__all__ = ["run_cluster"]
+
+_GRACE_SECONDS = 5.0
+
+
+_PATIENCE_SECONDS = 2.5  # from the wish to stop to force
+
+
+def run_cluster(
+    job: Job,
+    outlet: Outlet,
+    *,
+    processes: int,
+    counters: Counter[str],
+    stopping: threading.Event,
+    prepare: Callable[[], None] = lambda: None,
+    pulses: MutableMapping[int, Pulse] | None = None,
+    metrics: Path | None = None,
+) -> None:
+    """Run a job on `processes` processes.
+
+    Args:
+        job: what to run.
+        outlet: where results go.
+        processes: how many.
+        counters: follows the sum of theirs while it runs.
+        stopping: set when they are to stop.
+        prepare: called when the store is held and no worker runs yet.
+        pulses: follows what each last told of its dataflow, by its number.
+        metrics: a directory where they keep their Prometheus metrics together.
+
+    Raises:
+        StoreError: another engine uses the store.
+        ClusterError: a worker failed.
+    """
+    from backscroll.connectors.lancedb.schema import occupy
+    from backscroll.connectors.lancedb.tables import is_remote
+
+    with ExitStack() as stack:
+        temporary = Path(stack.enter_context(TemporaryDirectory(prefix="backscroll-")))
+        store = job.settings.store or str(temporary / "store")
+        # The workers hold the store, too: it is free when the last of them has ended, however that was.
+        held = () if is_remote(store) else (stack.enter_context(occupy(Path(store))).fileno(),)
+        prepare()
+        pending = temporary / "pending"
+        np.zeros(3 * processes, np.int64).tofile(pending)
+        task = {
+            "job": Job(
+                job.kind, job.files, job.settings.model_copy(update={"store": store}), job.speed, job.detected
+            )
+            .to_json()
+            .decode(),
+            "addresses": [f"127.0.0.1:{port}" for port in _free_ports(processes)],
+            "pending": str(pending),
+        }
+        errors = list[str]()  # the first is the cause of the others
+        beats = {} if pulses is None else pulses
+        workers = [
+            _Worker(
+                number, outlet, counters=counters, pulses=beats, errors=errors, held=held, metrics=metrics
+            )
+            for number in range(processes)
+        ]
+        try:
+            workers[0].start(task)
+            while not (workers[0].ready.wait(0.1) or stopping.is_set()):
+                pass
+            for worker in workers[1:]:
+                worker.start(task)
+            _watch(workers, stopping, errors)
+        finally:
+            for worker in workers:
+                worker.end()
+
+
+class _Worker:
+    """The parent's end of one worker process."""
+
+    _lock = threading.Lock()  # outlets are not called from two threads at once
+
+    def __init__(
+        self,
+        number: int,
+        outlet: Outlet,
+        *,
+        counters: Counter[str],
+        pulses: MutableMapping[int, Pulse],
+        errors: list[str],
+        held: Sequence[int],
+        metrics: Path | None,
+    ) -> None:
+        self.number = number
+        self._held = held
+        self._environment = {} if metrics is None else {"PROMETHEUS_MULTIPROC_DIR": str(metrics)}
+        self.ready = threading.Event()
+        self.failure: BaseException | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self._counted: Counter[str] = Counter()
+        self._counters = counters
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._on: Mapping[bytes, Callable[[Any], None]] = {
+            b"s": lambda body: outlet.summaries([body]),
+            b"d": lambda body: outlet.dead_letters([body]),
+            b"o": lambda body: outlet.open_windows([orjson.loads(body)]),
+            b"c": lambda body: self._count(orjson.loads(body)),
+            b"p": lambda body: pulses.update({number: Pulse(**orjson.loads(body))}),
+            b"r": lambda _: self.ready.set(),
+            b"e": lambda body: errors.append(orjson.loads(body)),
+        }
+
+    def start(self, task: Mapping[str, Any]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "backscroll.flows.running.cluster"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=self._held,
+            env={**os.environ, **self._environment},
+        )
+        assert self.process.stdin is not None
+        self.process.stdin.write(orjson.dumps({**task, "process_id": self.number}) + b"\n")
+        self.process.stdin.flush()
+        self._reader.start()
+
+    def stop(self) -> None:
+        """Ask the worker to stop; it leaves open windows as they are."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+
+    def end(self) -> None:
+        """Wait for the worker, by force in the end, and for its last frames."""
+        if self.process is None:
+            return
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join()
+
+    def _read(self) -> None:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if self.failure is not None:
+                continue  # the pipe is emptied all the same, so that the worker can end
+            try:
+                with self._lock:
+                    self._on[line[:1]](line[1:].rstrip(b"\n"))
+            except Exception as err:  # an outlet that cannot write: `_watch` ends the job
+                self.failure = err
+        self.ready.set()
+
+    def _count(self, counted: Mapping[str, int]) -> None:
+        self._counters.update(Counter(counted))
+        self._counters.subtract(self._counted)
+        self._counted = Counter(counted)
+
+
+def _watch(workers: Sequence[_Worker], stopping: threading.Event, errors: Sequence[str]) -> None:
+    """Until all workers have ended; when one fails, or on request, stop the others."""
+    running = {worker: worker.process for worker in workers if worker.process is not None}
+    told: float | None = None
+    cause: list[str] = []  # what comes after the wish to stop is its consequence
+    while running:
+        failed = errors or any(worker.failure is not None for worker in workers)
+        if (stopping.is_set() or failed) and told is None:
+            told, cause = time.monotonic(), list(errors)
+            for worker in running:
+                worker.stop()
+        if told is not None and time.monotonic() - told > _PATIENCE_SECONDS:
+            for process in running.values():
+                process.kill()  # still starting, or stuck in a call: it loses nothing that is recorded
+        for worker, process in list(running.items()):
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(0.1)
+                del running[worker]
+                if code and told is None:
+                    for other in running:
+                        other.stop()
+                    worker.end()
+                    ended = f"worker process {worker.number} ended with {code}"
+                    raise ClusterError(errors[0] if errors else ended)
+    for worker in workers:
+        worker.end()  # its last frames are read
+        if worker.failure is not None:
+            raise worker.failure
+    if cause:
+        raise ClusterError(cause[0])
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+class _FrameOutlet:
+    """The worker's end: results become frames."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._lock = threading.Lock()
+
+    def frame(self, kind: bytes, bodies: Sequence[bytes]) -> None:
+        with self._lock:
+            self._pipe.write(b"".join(kind + body + b"\n" for body in bodies))
+            self._pipe.flush()
+
+    def summaries(self, bodies: Sequence[bytes]) -> None:
+        self.frame(b"s", bodies)
+
+    def dead_letters(self, letters: Sequence[bytes]) -> None:
+        self.frame(b"d", letters)
+
+    def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
+        self.frame(b"o", [orjson.dumps(window) for window in windows])
+
+
+def _work() -> int:
+    """Run one worker process."""
+    outlet = _FrameOutlet(os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)  # whatever a library prints must not stand between frames
+    task = orjson.loads(sys.stdin.buffer.readline())
+    from backscroll.flows.assembly.engine import open_engine
+    from backscroll.flows.running.dataflow import run_dataflow
+    from backscroll.flows.terminal.errors import user_error
+    from backscroll.operators.runtime.backpressure import Liveness, Pending
+    from backscroll.operators.runtime.metrics import PENDING_WINDOWS
+
+    job, number = Job.from_json(task["job"].encode()), task["process_id"]
+    set_up_logging()
+    detected = None if job.detected is None else Path(job.detected)
+    try:
+        processes = len(task["addresses"])
+        with open_engine(job.settings, detected=detected, shared=True, processes=processes) as engine:
+            slots = np.memmap(task["pending"], dtype=np.int64, mode="r+")
+            engine.pending = Pending(slots[:processes], number, PENDING_WINDOWS)
+            engine.unrecorded = Pending(slots[processes : 2 * processes], number)
+            engine.liveness = Liveness(slots[2 * processes :], number)
+            signal.signal(signal.SIGTERM, lambda *_: engine.stopping.set())
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
+            threading.Thread(target=_end_with_parent, daemon=True).start()
+            done = threading.Event()
+            reporter = threading.Thread(target=_report, args=(outlet, engine, done))
+            reporter.start()
+            outlet.frame(b"r", [b""])
+            try:
+                run_dataflow(job, engine, outlet, process_id=number, addresses=task["addresses"])
+            finally:
+                done.set()
+                reporter.join()
+    except Exception as err:
+        outlet.frame(b"e", [orjson.dumps(_line(err))])
+        if user_error(err) is None:
+            raise
+        return 1
+    return 0
+
+
+def _report(outlet: _FrameOutlet, engine: Engine, done: threading.Event) -> None:
+    """Send counters and pulse until the work is done, a failure at once: Bytewax goes on without input."""
+    failed = False
+    while True:
+        last = done.wait(0.2)
+        outlet.frame(b"c", [orjson.dumps(dict(engine.counters))])
+        outlet.frame(b"p", [orjson.dumps(engine.vitals.pulse)])
+        if engine.failure is not None and not failed:
+            failed = True
+            outlet.frame(b"e", [orjson.dumps(_line(engine.failure))])
+        if last:
+            return
+
+
+def _line(err: BaseException) -> str:
+    from backscroll.flows.terminal.errors import user_error
+
+    return user_error(err) or f"{type(err).__name__}: {err}"
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1024):  # not sys.stdin, whose lock the interpreter wants when it ends
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(_work())

@@ -1,0 +1,115 @@
+"""Whether the engine is ready, and whether its dataflow stands: one line each, about nobody's chat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from backscroll.operators.runtime.progress import Pulse
+
+__all__ = ["Brokers", "Health", "Verdict"]
+
+
+class Brokers(Protocol):
+    """What is asked of the brokers, beside the dataflow."""
+
+    @property
+    def answering(self) -> float | None:
+        """Since when they have answered, in seconds of the monotonic clock; None while they do not."""
+        ...
+
+    @property
+    def ends(self) -> Mapping[str, int]:
+        """The end of each partition."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Good or not, and why."""
+
+    good: bool
+    why: str
+
+
+class Health:
+    """Judges the pulses of an engine's processes.
+
+    Neither page looks at the language model. Where it is slow or away, windows wait and the source is
+    throttled, and epochs close all the same; so throttling excuses no epoch that does not.
+
+    Args:
+        pulses: what each process told last, by its number.
+        brokers: what the brokers answer.
+        processes: of this engine.
+        alone: all processes of the dataflow are this engine's; else others read the other partitions.
+        stall_seconds: without an epoch, while messages wait, before the dataflow counts as stalled.
+        stopping: whether the engine is about to end.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        pulses: Callable[[], Mapping[int, Pulse]],
+        brokers: Brokers,
+        *,
+        processes: int = 1,
+        alone: bool = True,
+        stall_seconds: float = 60.0,
+        stopping: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pulses = pulses
+        self._brokers = brokers
+        self._processes = processes
+        self._alone = alone
+        self._stall_seconds = stall_seconds
+        self._stopping = stopping
+        self._clock = clock
+
+    def live(self) -> Verdict:
+        """Red when the dataflow has closed no epoch for a while though messages wait.
+
+        While the brokers are away nothing can be said to wait, and a start anew would not help.
+        """
+        answering, now = self._brokers.answering, self._clock()
+        reading = {number: pulse for number, pulse in self._pulses().items() if pulse.offsets}
+        if not reading:
+            return Verdict(True, "starting")
+        if self._stopping():
+            return Verdict(True, "stopping")
+        number, oldest = min(reading.items(), key=lambda item: item[1].moved)
+        waiting = sum(_waiting(pulse.offsets, self._brokers.ends) for pulse in reading.values())
+        if answering is None:
+            return Verdict(True, "the brokers do not answer")
+        still = now - max(oldest.moved, answering)
+        if still <= self._stall_seconds or not waiting:
+            return Verdict(True, f"last epoch closed {now - oldest.moved:.1f} s ago")
+        return Verdict(
+            False,
+            f"stalled: process {number} has closed no epoch for {still:.0f} s and {waiting} messages wait",
+        )
+
+    def ready(self) -> Verdict:
+        """Green when state is recovered, partitions are assigned and the brokers answer."""
+        if self._stopping():
+            return Verdict(False, "stopping")
+        pulses = self._pulses()
+        assigned = sum(len(pulse.offsets) for pulse in pulses.values())
+        listed = max((pulse.listed for pulse in pulses.values()), default=0)
+        if len(pulses) < self._processes or not listed:
+            return Verdict(False, "starting")
+        if assigned < listed and (self._alone or not assigned):
+            return Verdict(False, f"{assigned} of {listed} partitions are assigned")
+        if not all(pulse.epochs for pulse in pulses.values() if pulse.offsets):
+            return Verdict(False, "recovering: no epoch has closed yet")
+        if self._brokers.answering is None:
+            return Verdict(False, "the brokers do not answer")
+        return Verdict(True, f"{assigned} of {listed} partitions are read")
+
+
+def _waiting(offsets: Mapping[str, int | None], ends: Mapping[str, int]) -> int:
+    """Messages that not every step is done with, transaction markers included."""
+    return sum(max(ends.get(part, 0) - (offset or 0), 0) for part, offset in offsets.items())

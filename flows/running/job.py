@@ -1,0 +1,63 @@
+"""A job: a stream of messages through a dataflow, in this process or in one of a cluster's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
+
+import orjson
+from pydantic import SecretStr
+
+from backscroll.flows.settings.settings import Settings
+
+__all__ = ["Job", "Outlet"]
+
+X = TypeVar("X")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run, and how: files with their formats, in order, or, for `run`, the topics of the settings.
+
+    `speed` is in seconds of chat a second, None for as fast as possible; `detected` names a file of
+    recorded gaps.
+    """
+
+    kind: Literal["replay", "ingest", "run"]
+    files: tuple[tuple[str, str], ...]
+    settings: Settings
+    speed: float | None = None
+    detected: str | None = None
+
+    def to_json(self) -> bytes:
+        """For a worker process."""
+        fields = {name: getattr(self, name) for name in ("kind", "files", "speed", "detected")}
+        settings = self.settings.model_dump(mode="json")
+        for name, value in self.settings:
+            if isinstance(value, SecretStr):  # the pipe to a worker is private
+                settings[name] = value.get_secret_value()
+        return orjson.dumps({**fields, "settings": settings})
+
+    @classmethod
+    def from_json(cls, body: bytes) -> Job:
+        """Read what `to_json` wrote."""
+        fields: dict[str, Any] = orjson.loads(body)
+        files = tuple((path, format_) for path, format_ in fields.pop("files"))
+        return cls(files=files, settings=Settings(**fields.pop("settings")), **fields)
+
+
+class Outlet(Protocol):
+    """Where a job's results go; called on the dataflow's worker thread, one batch at a time."""
+
+    def summaries(self, bodies: Sequence[bytes]) -> None:
+        """Summary records."""
+        ...
+
+    def dead_letters(self, letters: Sequence[bytes]) -> None:
+        """Rejected input, as JSON."""
+        ...
+
+    def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
+        """Turns at the end of an ingested channel that no closed window holds yet."""
+        ...

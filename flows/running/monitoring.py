@@ -1,0 +1,91 @@
+"""Health and metrics of a running engine, watched from beside it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from backscroll.connectors.kafka.monitor import BrokerWatch
+from backscroll.flows.assembly.kafka import kafka_connection
+from backscroll.flows.running.health import Brokers, Health
+from backscroll.flows.running.health_server import serve
+from backscroll.flows.settings.settings import Settings
+from backscroll.operators.runtime.progress import Pulse
+
+__all__ = ["Watch", "watched"]
+
+
+class Watch:
+    """Where the pulses come from, once there are any; `metrics` is the directory that processes share."""
+
+    def __init__(self, metrics: Path | None) -> None:
+        self.metrics = metrics
+        self._pulses: Callable[[], Mapping[int, Pulse]] = dict
+        self._stopping = threading.Event()
+
+    def follow(self, pulses: Callable[[], Mapping[int, Pulse]], stopping: threading.Event) -> None:
+        """The engine's processes have begun."""
+        self._pulses, self._stopping = pulses, stopping
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the engine is about to end."""
+        return self._stopping.is_set()
+
+    def pulses(self) -> Mapping[int, Pulse]:
+        """What each process told last, by its number."""
+        return self._pulses()
+
+    def parts(self) -> list[str]:
+        """The partitions that are read."""
+        return [part for pulse in self._pulses().values() for part in pulse.offsets]
+
+
+@contextmanager
+def watched(
+    settings: Settings, *, processes: int = 1, alone: bool = True, upstream: Brokers | None = None
+) -> Iterator[Watch]:
+    """Serve health and metrics while the context lasts, if the settings want them.
+
+    Args:
+        settings: the engine's settings.
+        processes: local ones, whose metrics are added up.
+        alone: no process on another machine belongs to the dataflow.
+        upstream: what is read from, where it is not Kafka.
+
+    Raises:
+        Mistake: the port cannot be had.
+        KafkaError: a broker is not written as host:port.
+    """
+    if not settings.http_port:
+        yield Watch(None)
+        return
+    with ExitStack() as stack:
+        registry, metrics = REGISTRY, None
+        if processes > 1:
+            metrics = Path(stack.enter_context(TemporaryDirectory(prefix="backscroll-metrics-")))
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry, str(metrics))  # type: ignore[no-untyped-call]
+        watch = Watch(metrics)
+        brokers = None if upstream else BrokerWatch(kafka_connection(settings), watch.parts)
+        health = Health(
+            watch.pulses,
+            upstream or cast(Brokers, brokers),
+            processes=processes,
+            alone=alone,
+            stall_seconds=settings.stall_seconds,
+            stopping=lambda: watch.stopping,
+        )
+        pages = {"/livez": health.live, "/readyz": health.ready}
+        stack.enter_context(serve(settings.http_host, settings.http_port, pages, registry))
+        if brokers is not None:
+            brokers.start()
+            stack.callback(brokers.close)
+        yield watch

@@ -1,0 +1,1 @@
+"""All settings, typed, with their defaults and descriptions."""

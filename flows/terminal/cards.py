@@ -1,0 +1,74 @@
+"""Summary records as cards for people: what happened, and the earlier words that explain it."""
+
+from __future__ import annotations
+
+import re
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary
+
+__all__ = ["card", "print_card", "shown"]
+
+# Controls but tab and line break, C1 controls, and the marks that override the direction of text.
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def print_card(console: Console, body: bytes) -> None:
+    """Print a summary record, as JSON bytes, as a card."""
+    console.print(card(Summary.from_json(body)))
+
+
+def card(summary: Summary) -> Panel:
+    """Channel, time span, summary, and every gap that it resolves with the message that does so."""
+    window = summary.window
+    same_day = window.start.date() == window.end.date()
+    span = f"{window.start:%Y-%m-%d %H:%M} to {window.end:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
+    title = Text.assemble((shown(f"{summary.namespace}/{summary.channel}"), "bold"), "  ", span)
+    state = "" if summary.final else "  still open"
+    messages = "1 message" if len(window.turns) == 1 else f"{len(window.turns)} messages"
+    subtitle = Text(
+        f"{messages}  {window.tokens} tokens  {summary.kind}, {summary.strategy}{state}",
+        style="dim",
+    )
+    parts: list[RenderableType] = [Text(shown(summary.summary))]
+    if resolved := _resolved(summary):
+        parts += [Text(), resolved]
+    return Panel(
+        Group(*parts),
+        title=title,
+        title_align="left",
+        subtitle=subtitle,
+        subtitle_align="right",
+        padding=(1, 2),
+    )
+
+
+def _resolved(summary: Summary) -> Table | None:
+    memory = {entry.id: entry for entry in summary.memory}
+    table = Table.grid(padding=(0, 2))
+    table.add_column(ratio=2)
+    table.add_column(ratio=3)
+    for gap in summary.gaps:
+        for message_id in gap.evidence:
+            table.add_row(_needs(gap), _message(memory[message_id]))
+    return table if table.row_count else None
+
+
+def _needs(gap: GapEntry) -> Text:
+    return Text.assemble(
+        ("“", "dim"), (shown(gap.quote), "yellow"), ("” ", "dim"), (f"({shown(gap.utterance)})", "dim")
+    )
+
+
+def _message(entry: MemoryEntry) -> Text:
+    where = f"{entry.author}, {entry.ts:%Y-%m-%d %H:%M}, {entry.id}: "
+    return Text.assemble("← ", (shown(where), "bold cyan"), shown(entry.text))
+
+
+def shown(text: str) -> str:
+    """Chat text without what would steer a terminal: controls and direction overrides become `␛`."""
+    return _STEERING.sub("␛", text)

@@ -1,0 +1,161 @@
+"""A digest for people: text for a terminal, and Markdown. Headings are in the channel's language.
+
+Chat text is data: controls that steer a terminal are shown as `␛`, Markdown is escaped, and text
+that runs from right to left is isolated, so that what stands beside it keeps its place.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from urllib.parse import quote
+
+from backscroll.flows.terminal.cards import shown
+from backscroll.operators.catchup.context import Earlier
+from backscroll.operators.catchup.digest import SECTIONS, ChannelDigest, Item
+from backscroll.operators.catchup.period import Spans
+from backscroll.operators.language.phrasebook import PhraseBook
+from backscroll.operators.messages import ChannelKey, Turn
+
+__all__ = ["Form", "nothing_new"]
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&])")
+
+
+_ADDRESS = re.compile(r"https?://[^\s/]\S*")
+
+
+_FIRST_ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
+
+
+_MANY = 4  # messages that are named one by one
+
+
+class Form:
+    """Writes digests as lines of text or Markdown.
+
+    Args:
+        zone: in which times are shown.
+        zone_name: its name.
+        me: the reader's name.
+        markdown: Markdown instead of text.
+    """
+
+    def __init__(self, zone: tzinfo, zone_name: str, me: str | None, *, markdown: bool) -> None:
+        self._zone = zone
+        self._zone_name = zone_name
+        self._me = me or ""
+        self._markdown = markdown
+
+    def digests(self, digests: Sequence[ChannelDigest], quiet: Sequence[ChannelKey]) -> str:
+        """The digests, and the channels with nothing new."""
+        blocks = ["\n".join(self._digest(digest)) for digest in digests]
+        if quiet and digests:
+            names = ", ".join(self._text(str(key)) for key in quiet)
+            blocks.append(f"{digests[0].book.headings['quiet']}: {names}")
+        return "\n\n".join(blocks)
+
+    def _digest(self, digest: ChannelDigest) -> list[str]:
+        say = digest.book.headings
+        name = self._text(f"{digest.key.namespace}/{digest.key.channel}")
+        advice = say[digest.advice]
+        lines = [f"## {name} · {advice}", ""] if self._markdown else [f"{name} · {advice}"]
+        lines += [self._range(digest)]
+        same_day = len({self._local(turn.ts).date() for turn in (digest.first, digest.last)}) == 1
+        clock = "%H:%M" if same_day else "%m-%d %H:%M"
+        if digest.quoted is not None:
+            lines += ["", self._message(digest.quoted, self._text(digest.quoted.text), clock)]
+        for section in SECTIONS:
+            items = digest.sections.get(section, ())
+            if items:
+                heading = say[section].format(me=self._text(self._me))
+                lines += ["", f"### {heading}", ""] if self._markdown else ["", heading]
+                lines += [self._item(item, clock, digest.book) for item in items]
+        left_out = self._left_out(digest)
+        if left_out:
+            lines += ["", f"{say['left_out']}: {left_out}"]
+        return lines
+
+    def _range(self, digest: ChannelDigest) -> str:
+        say = digest.book.headings
+        messages = say["one"] if digest.messages == 1 else say["many"].format(n=digest.messages)
+        people = len(digest.people)
+        who = say["person"] if people == 1 else say["people"].format(n=people)
+        start, end = (_minute(turn.ts, self._zone) for turn in (digest.first, digest.last))
+        span = say["range"].format(messages=messages, start=start, end=end, zone=self._zone_name)
+        return f"{span}, {who}" if people else span
+
+    def _item(self, item: Item, clock: str, book: PhraseBook) -> str:
+        words = self._text(item.text)
+        notes = "".join(self._note(earlier, item.messages[0]) for earlier in item.explained)
+        task = ""
+        if item.kind == "action":
+            owner = self._text(item.owner) if item.owner else book.headings["anyone"]
+            due = "" if item.due is None else f", {self._text(item.due.text)} ({item.due.date.isoformat()})"
+            task = f" → {owner}{due}"
+        first = item.messages[0]
+        if item.written:
+            head = f"{self._local(first.ts):{clock}}"
+        else:
+            head = f"{self._local(first.ts):{clock}} {self._text(first.author.name)}:"
+        turns = (*item.messages, *(earlier.turn for earlier in item.explained))
+        return f"- {head} {words}{notes}{task}  {self._ids(turns)}"
+
+    def _message(self, turn: Turn, words: str, clock: str) -> str:
+        head = f"{self._local(turn.ts):{clock}} {self._text(turn.author.name)}:"
+        return f"> {head} {words}  {self._ids((turn,))}"
+
+    def _note(self, earlier: Earlier, later: Turn) -> str:
+        turn = earlier.turn
+        said, day = self._local(turn.ts), self._local(later.ts).date()
+        at = f"{said:%H:%M}" if said.date() == day else f"{said:%Y-%m-%d %H:%M}"
+        mark = ("\\[", "\\]") if self._markdown else ("[", "]")
+        return f" {mark[0]}{self._text(turn.author.name)}, {at}: {self._text(earlier.text)}{mark[1]}"
+
+    def _ids(self, turns: Sequence[Turn]) -> str:
+        if len(turns) > _MANY:
+            return f"({self._id(turns[0])}–{self._id(turns[-1])})"
+        return f"({', '.join(self._id(turn) for turn in turns)})"
+
+    def _id(self, turn: Turn) -> str:
+        link = turn.permalink or ""
+        if not self._markdown or not _ADDRESS.fullmatch(link):
+            return self._text(turn.id)
+        return f"[{self._text(turn.id)}]({quote(link, safe=':/?#@!$&*+,;=%~')})"
+
+    def _left_out(self, digest: ChannelDigest) -> str:
+        parts = [
+            digest.book.headings[name].format(n=number)
+            for name in ("unmentioned", "bots", "deleted", "items", "dropped")
+            if (number := getattr(digest.left_out, name))
+        ]
+        if digest.degraded is not None:
+            parts.append(f"{digest.book.headings['degraded']} ({digest.degraded})")
+        return ", ".join(parts)
+
+    def _local(self, ts: datetime) -> datetime:
+        return ts.astimezone(self._zone)
+
+    def _text(self, text: str) -> str:
+        """Chat text in one line, without what would steer a terminal or Markdown."""
+        line = shown(" ".join(text.split()))
+        if self._markdown:
+            line = _MARKDOWN.sub(r"\\\1", line)
+        if any(unicodedata.bidirectional(character) in ("R", "AL") for character in line):
+            return f"{_FIRST_ISOLATE}{line}{_END_ISOLATE}"
+        return line
+
+
+def nothing_new(spans: Spans, book: PhraseBook, zone: tzinfo, zone_name: str, newest: datetime | None) -> str:
+    """One line that says that the span holds no message, and when the newest one was."""
+    say = book.headings
+    until = say["now"] if spans.until is None else _minute(spans.until.moment, zone)
+    span = say["span"].format(start=_minute(spans.since.moment, zone), end=until, zone=zone_name)
+    tail = "" if newest is None else f"; {say['newest'].format(time=_minute(newest, zone))}"
+    return f"{say['nothing']} {span}{tail}"
+
+
+def _minute(moment: datetime, zone: tzinfo) -> str:
+    return f"{moment.astimezone(zone):%Y-%m-%d %H:%M}"

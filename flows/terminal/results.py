@@ -1,0 +1,101 @@
+"""Where a job's results go: a file, a pipe or the terminal, and a file of dead letters."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal, Self
+
+import click
+import orjson
+from rich.console import Console
+
+from backscroll.flows.terminal.cards import print_card
+
+__all__ = ["FileOutlet"]
+
+_PARTICULARS = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\d,.]*""")
+
+
+class FileOutlet:
+    """Writes summaries to `out` or standard output, and dead letters to a file made when needed.
+
+    Args:
+        out: a JSON Lines file, rewritten from its start; standard output when None.
+        dead_letters: a JSON Lines file for rejected input.
+        form: `jsonl` or `cards` for standard output.
+        append: write behind what the files hold already.
+    """
+
+    def __init__(
+        self,
+        out: Path | None,
+        dead_letters: Path,
+        form: Literal["jsonl", "cards"],
+        *,
+        append: bool = False,
+    ) -> None:
+        self._mode: Literal["ab", "wb"] = "ab" if append else "wb"
+        self.dead_letters_path = dead_letters
+        self.left_open: list[Mapping[str, Any]] = []
+        self.reasons: Counter[str] = Counter()
+        self._console = Console(highlight=False)
+        self._cards = form == "cards" and out is None
+        self._files = ExitStack()
+        self._rejects: IO[bytes] | None = None
+        if not dead_letters.absolute().parent.is_dir():
+            raise click.UsageError(f"{dead_letters}: cannot be written: its directory does not exist")
+        self._out_name = "standard output" if out is None else str(out)
+        self._out: IO[bytes] = sys.stdout.buffer if out is None else self._open(out)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # writing it has failed before, and was reported
+            self._files.close()
+
+    def summaries(self, bodies: Sequence[bytes]) -> None:
+        """Write summary records."""
+        if self._cards:
+            for body in bodies:
+                print_card(self._console, body)
+            return
+        _write(self._out, self._out_name, bodies)
+
+    def dead_letters(self, letters: Sequence[bytes]) -> None:
+        """Write rejected input, and count why it was."""
+        self.reasons.update(_kind_of_reason(orjson.loads(letter)["reason"]) for letter in letters)
+        if self._rejects is None:
+            self._rejects = self._open(self.dead_letters_path)
+        _write(self._rejects, str(self.dead_letters_path), letters)
+
+    def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
+        """Remember what an ingest left open, for the report."""
+        self.left_open += windows
+
+    def _open(self, path: Path) -> IO[bytes]:
+        try:
+            return self._files.enter_context(path.open(self._mode))
+        except OSError as err:
+            raise click.UsageError(f"{path}: cannot be written: {err.strerror}") from err
+
+
+def _kind_of_reason(reason: str) -> str:
+    """A reason without what it quotes of the message, so that equal ones can be counted."""
+    return _PARTICULARS.sub("…", reason)
+
+
+def _write(file: IO[bytes], name: str, lines: Sequence[bytes]) -> None:
+    try:
+        file.write(b"".join(line + b"\n" for line in lines))
+        file.flush()
+    except OSError as err:
+        raise click.UsageError(f"{name}: cannot be written: {err.strerror}") from err

@@ -1,0 +1,1 @@
+"""What happened since somebody was last there, as a digest."""

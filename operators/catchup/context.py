@@ -1,0 +1,164 @@
+"""What a message leans on, so that a line about it can be read alone.
+
+A reply leans on the message it answers, a message of a thread on the one before it there, and an
+utterance whose gap was resolved on its evidence: that of the summary a store keeps, or found anew
+in the history as it was before (`summary.evidence`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import timedelta
+
+from backscroll.operators.catchup.rule_items import asks, shortened
+from backscroll.operators.gaps.gap import GapDetector
+from backscroll.operators.history.channel import AsOf
+from backscroll.operators.language.lexicon import words
+from backscroll.operators.language.salience import Reading, read
+from backscroll.operators.language.sentences import sentences
+from backscroll.operators.memory.request import MemoryRequest, MemoryStrategy, MemoryTurn
+from backscroll.operators.messages import Turn
+from backscroll.operators.stream.windows import Window
+from backscroll.operators.summary.evidence import match_evidence
+from backscroll.operators.summary.record import Summary
+
+__all__ = ["Earlier", "Recalling", "from_record", "from_threads"]
+
+_QUOTE = 140  # characters of an earlier message
+
+
+_NEARBY = 40  # earlier messages that no window holds yet
+
+
+_GAPS = 8
+
+
+_TINY, _SHORT = 2, 10  # words that say something
+
+
+_OPENING = 12  # characters
+
+
+_SOON = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier message, and its verbatim words that explain a later one."""
+
+    turn: Turn
+    text: str
+
+
+def from_threads(readings: Sequence[Reading], known: Mapping[str, Turn]) -> dict[str, Earlier]:
+    """For messages of a thread and replies what they answer, by the message's id.
+
+    Args:
+        readings: the messages of the span, in their order.
+        known: every message of the channel that is not deleted, by its id.
+    """
+    last_in_thread = dict[str, Turn]()
+    found = dict[str, Earlier]()
+    previous: Reading | None = None
+    for reading in readings:
+        turn = reading.turn
+        answered = known.get(turn.reply_to or "")
+        if answered is None and turn.thread is not None and turn.thread != turn.id:
+            answered = last_in_thread.get(turn.thread) or known.get(turn.thread)
+        if answered is None and turn.thread is None and previous is not None and _answers(reading, previous):
+            answered = previous.turn
+        if answered is not None and answered.author.id != turn.author.id:
+            found[turn.id] = Earlier(answered, _quote(answered.text, {word.stem for word in reading.content}))
+        if turn.thread is not None:
+            last_in_thread[turn.thread] = turn
+        previous = reading
+    return found
+
+
+def from_record(record: Summary, known: Mapping[str, Turn]) -> dict[str, Earlier]:
+    """The evidence that a stored summary gives for its gaps, by the utterance's id."""
+    found = dict[str, Earlier]()
+    for gap in record.gaps:
+        for id_ in gap.evidence:
+            entry = next((entry for entry in record.memory if entry.id == id_), None)
+            if entry is not None and id_ in known:
+                found.setdefault(gap.utterance, Earlier(known[id_], _quote(entry.text)))
+    return found
+
+
+@dataclass(frozen=True)
+class Recalling:
+    """Finds evidence for messages that have no summary yet, as for a provisional one."""
+
+    detector: GapDetector
+    strategy: MemoryStrategy
+    request: MemoryRequest
+    """A request whose embedder, budget and parameters are used; its turns and gaps are not."""
+
+    def recall(self, window: Window, history: AsOf, nearby: Iterable[Turn]) -> dict[str, Earlier]:
+        """Evidence by the utterance's id.
+
+        Args:
+            window: the messages.
+            history: the closed windows before them.
+            nearby: messages between that history and the window.
+        """
+        gaps = self.detector.detect(window, max_gaps=_GAPS)
+        if not gaps:
+            return {}
+        settings = self.request
+        memory = list(
+            self.strategy(
+                MemoryRequest(
+                    turns=window.turns,
+                    gaps=gaps,
+                    history=history,
+                    embedder=settings.embedder,
+                    budget=settings.budget,
+                    retrieval=settings.retrieval,
+                )
+            )
+        )
+        memory += [
+            MemoryTurn(turn, None, turn.tokens, None, 1, 0.0)
+            for turn in list(nearby)[-_NEARBY:]
+            if not turn.deleted
+        ]
+        evidence = match_evidence(read(window.turns), gaps, memory)
+        return {
+            gaps[index].utterance: Earlier(entry.turn, text)
+            for index, (entry, text) in evidence.items()
+            if not entry.turn.deleted
+        }
+
+
+def _quote(text: str, stems: Set[str] = frozenset()) -> str:
+    """The sentence that shares most words with a later message, and those after it while they fit.
+
+    Where none does, the first that says something.
+    """
+    spans = sentences(text) or ((0, len(text)),)
+
+    def shared(place: int) -> tuple[int, bool]:
+        said = list(words(text[slice(*spans[place])]))
+        return len(stems & {word.stem for word in said}), len(said) > _TINY
+
+    first = last = max(range(len(spans)), key=lambda place: (*shared(place), -place))
+    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _QUOTE:
+        last += 1
+    while first > 0 and spans[last][1] - spans[first - 1][0] <= _QUOTE:
+        first -= 1
+    return shortened(text[spans[first][0] : spans[last][1]], _QUOTE)
+
+
+def _answers(reading: Reading, previous: Reading) -> bool:
+    """Whether a short message right after another one answers it: it opens so, or says little alone."""
+    if previous.turn.author.bot or reading.turn.ts - previous.turn.ts > _SOON:
+        return False
+    opens = any(cue.family in ("answers", "decides") and cue.start <= 1 for cue in reading.cues)
+    points = any(cue.family in ("things", "people") and cue.start <= _OPENING for cue in reading.cues)
+    words = len(reading.content)
+    if words <= _TINY or (words <= _SHORT and (opens or asks(previous.text))):
+        return True
+    return points and words <= _SHORT // 2

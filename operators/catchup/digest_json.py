@@ -1,0 +1,206 @@
+"""A digest as JSON, for programs and for the web page; `docs/catchup.md` explains every field.
+
+Times are ISO 8601 in UTC. Texts are as they were written: who shows them has to escape them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NotRequired
+
+import orjson
+from typing_extensions import TypedDict
+
+from backscroll.operators.catchup.digest import Advice, ChannelDigest, Item
+from backscroll.operators.catchup.period import Spans
+from backscroll.operators.catchup.rule_items import Kind
+from backscroll.operators.messages import ChannelKey, Turn, format_time
+
+__all__ = ["VERSION", "CatchUpFields", "to_json"]
+
+VERSION = 1
+
+
+class MessageFields(TypedDict):
+    """A message at its place `seq` in the channel."""
+
+    id: str
+    seq: int
+    author: str
+    ts: str
+    permalink: NotRequired[str]
+
+
+class QuotedFields(MessageFields):
+    """A message with words of it."""
+
+    text: str
+
+
+class DueFields(TypedDict):
+    """Until when: the words of the message, and the day (ISO 8601) that they mean."""
+
+    text: str
+    date: str
+
+
+class ItemFields(TypedDict):
+    """A line: verbatim words, or, where `written`, a model's, and the messages it rests on."""
+
+    kind: Kind
+    for_me: Literal["question", "action", "mention", "reply"] | None
+    text: str
+    written: bool
+    messages: list[MessageFields]
+    explained: list[QuotedFields]
+    owner: str | None
+    due: DueFields | None
+
+
+class LeftOutFields(TypedDict):
+    """Messages and lines that are not shown."""
+
+    bots: int
+    deleted: int
+    unmentioned: int
+    items: int
+    dropped: int
+
+
+class WindowsFields(TypedDict):
+    """Windows whose summaries were used again, and the others."""
+
+    reused: int
+    provisional: int
+
+
+class ChannelFields(TypedDict):
+    """What happened in a channel."""
+
+    namespace: str
+    channel: str
+    advice: Advice
+    language: str
+    messages: int
+    people: list[str]
+    first: MessageFields
+    last: MessageFields
+    quoted: QuotedFields | None
+    for_me: list[ItemFields]
+    decisions: list[ItemFields]
+    actions: list[ItemFields]
+    questions: list[ItemFields]
+    highlights: list[ItemFields]
+    left_out: LeftOutFields
+    windows: WindowsFields
+    degraded: str | None
+
+
+class CatchUpFields(TypedDict):
+    """What happened in channels, the busiest first; `quiet` ones have nothing new, `unread` ones may."""
+
+    version: int
+    since: str
+    until: str | None
+    time_zone: str
+    me: str | None
+    messages: int
+    channels: list[ChannelFields]
+    quiet: list[str]
+    unread: list[str]
+
+
+def to_json(
+    digests: Sequence[ChannelDigest],
+    spans: Spans,
+    *,
+    time_zone: str,
+    me: str | None,
+    quiet: Sequence[ChannelKey] = (),
+    unread: Sequence[ChannelKey] = (),
+) -> bytes:
+    """The digests as one JSON object, indented.
+
+    Args:
+        digests: the channels with something new.
+        spans: what the reader has missed.
+        time_zone: the name of the reader's.
+        me: the reader's name.
+        quiet: channels with nothing new.
+        unread: channels that may have something new and were not read.
+    """
+    fields: CatchUpFields = {
+        "version": VERSION,
+        "since": format_time(spans.since.moment),
+        "until": None if spans.until is None else format_time(spans.until.moment),
+        "time_zone": time_zone,
+        "me": me,
+        "messages": sum(digest.messages for digest in digests),
+        "channels": [_channel(digest) for digest in digests],
+        "quiet": [str(key) for key in quiet],
+        "unread": [str(key) for key in unread],
+    }
+    return orjson.dumps(fields, option=orjson.OPT_INDENT_2)
+
+
+def _channel(digest: ChannelDigest) -> ChannelFields:
+    left_out = digest.left_out
+
+    def items(section: str) -> list[ItemFields]:
+        return [_item(item) for item in digest.sections.get(section, ())]
+
+    return {
+        "namespace": digest.key.namespace,
+        "channel": digest.key.channel,
+        "advice": digest.advice,
+        "language": digest.book.code,
+        "messages": digest.messages,
+        "people": list(digest.people),
+        "first": _message(digest.first),
+        "last": _message(digest.last),
+        "quoted": None if digest.quoted is None else _quoted(digest.quoted, digest.quoted.text),
+        "for_me": items("for_me"),
+        "decisions": items("decisions"),
+        "actions": items("actions"),
+        "questions": items("questions"),
+        "highlights": items("highlights"),
+        "left_out": {
+            "bots": left_out.bots,
+            "deleted": left_out.deleted,
+            "unmentioned": left_out.unmentioned,
+            "items": left_out.items,
+            "dropped": left_out.dropped,
+        },
+        "windows": {"reused": digest.reused, "provisional": digest.provisional},
+        "degraded": digest.degraded,
+    }
+
+
+def _item(item: Item) -> ItemFields:
+    due = item.due
+    return {
+        "kind": item.kind,
+        "for_me": item.for_me,
+        "text": item.text,
+        "written": item.written,
+        "messages": [_message(turn) for turn in item.messages],
+        "explained": [_quoted(one.turn, one.text) for one in item.explained],
+        "owner": item.owner,
+        "due": None if due is None else {"text": due.text, "date": due.date.isoformat()},
+    }
+
+
+def _quoted(turn: Turn, text: str) -> QuotedFields:
+    return {**_message(turn), "text": text}
+
+
+def _message(turn: Turn) -> MessageFields:
+    fields: MessageFields = {
+        "id": turn.id,
+        "seq": turn.seq,
+        "author": turn.author.name,
+        "ts": format_time(turn.ts),
+    }
+    if turn.permalink is not None:
+        fields["permalink"] = turn.permalink
+    return fields

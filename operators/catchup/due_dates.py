@@ -1,0 +1,115 @@
+"""Until when something is to be done: the first date ahead that a sentence names.
+
+>>> from datetime import date
+>>> from backscroll.operators.language.phrasebook import phrase_books
+>>> find_due("fix by wednesday evening", date(2026, 3, 2), phrase_books()["en"])
+Due(text='by wednesday', date=datetime.date(2026, 3, 4))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import lru_cache
+
+from backscroll.operators.language.phrasebook import PhraseBook
+
+__all__ = ["Due", "find_due"]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The words of the message, and the day that they mean."""
+
+    text: str
+    date: date
+
+
+def find_due(text: str, said: date, book: PhraseBook) -> Due | None:
+    """The first date that is not before the day on which the text was said.
+
+    A weekday is the next one after that day; a day of a month without a year is the nearest.
+    """
+    for match in _pattern(book).finditer(text):
+        day = _meant(match, said, book)
+        if day is not None and day >= said:
+            return Due(" ".join(match.group().split()), day)
+    return None
+
+
+@lru_cache
+def _pattern(book: PhraseBook) -> re.Pattern[str]:
+    gap = r"\s+" if book.spaced else r"\s*"
+    days = "|".join(f"(?:{day})" for day in sorted(book.days, key=len, reverse=True))
+    weekdays = "|".join(f"(?P<w{number}>{name})" for number, name in enumerate(book.weekdays))
+    dates = [r"(?P<year>\d{4})-(?P<iso_month>\d{2})-(?P<iso_day>\d{2})"]
+    if book.months:
+        months = "|".join(f"(?P<m{number}>{name})" for number, name in enumerate(book.months, start=1))
+        months2 = months.replace("(?P<m", "(?P<n")
+        dates += [
+            rf"(?:the\s+)?(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:de\s+|of\s+)?(?:{months})",
+            rf"(?:{months2})\s+(?:the\s+)?(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?",
+        ]
+    else:
+        dates.append(r"(?P<cjk_month>\d{1,2})月(?P<cjk_day>\d{1,2})日")
+    before = rf"(?:(?:{_any(book.before_dates)}){gap})?"
+    past = rf"(?P<past>(?:{_any(book.past)}){gap})?"
+    tail = r"(?!\w)" if book.spaced else r"(?:までに|まで)?"
+    head = r"(?<!\w)" if book.spaced else ""
+    any_weekday = "|".join(book.weekdays)
+    on = rf"(?:(?:{any_weekday}),?{gap})?" if book.spaced else ""
+    dates = [on + one for one in dates]
+    if book.spaced:
+        dates.append(
+            rf"(?:{any_weekday}),?\s+(?:the\s+|den\s+|el\s+)?(?P<of_month>\d{{1,2}})(?:st|nd|rd|th|\.)?(?![:.,]?\d)"
+        )
+    body = "|".join((*dates, rf"(?P<relative>{days})", weekdays))
+    return re.compile(rf"{head}{past}{before}(?:{body}){tail}", re.IGNORECASE)
+
+
+def _any(phrases: Sequence[str]) -> str:
+    return "|".join(phrases) or "(?!)"
+
+
+def _meant(match: re.Match[str], said: date, book: PhraseBook) -> date | None:
+    groups = {name: value for name, value in match.groupdict().items() if value is not None}
+    if "past" in groups:
+        return None
+    try:
+        if "year" in groups:
+            return date(int(groups["year"]), int(groups["iso_month"]), int(groups["iso_day"]))
+        if "relative" in groups:
+            return said + timedelta(days=_ahead(groups["relative"], book))
+        if "of_month" in groups:
+            return _next_day(said, int(groups["of_month"]))
+        for name in groups:
+            if name[0] in "mn" and name[1:].isdigit():
+                return _nearest(said, int(name[1:]), int(groups.get("day") or groups["day2"]))
+            if name[0] == "w" and name[1:].isdigit():
+                return said + timedelta(days=(int(name[1:]) - said.weekday()) % 7 or 7)
+        return _nearest(said, int(groups["cjk_month"]), int(groups["cjk_day"]))
+    except (ValueError, OverflowError):  # there is no such day
+        return None
+
+
+def _ahead(text: str, book: PhraseBook) -> int:
+    return next(days for pattern, days in book.days.items() if re.fullmatch(pattern, text, re.IGNORECASE))
+
+
+def _next_day(said: date, day: int) -> date | None:
+    """The next day of that number in a month."""
+    days = (said + timedelta(days=ahead) for ahead in range(62))
+    return next((candidate for candidate in days if candidate.day == day), None)
+
+
+def _nearest(said: date, month: int, day: int) -> date:
+    """The day of a month in the year that is nearest to a date."""
+    days = []
+    for year in (said.year - 1, said.year, said.year + 1):
+        try:
+            days.append(date(year, month, day))
+        except ValueError:  # 29 February
+            continue
+    return min(days, key=lambda candidate: abs(candidate - said))

@@ -1,0 +1,303 @@
+"""The hot histories of a process over their durable store: recording, changing, keeping summaries.
+
+Everything that writes runs on the executor thread, in groups: a commit of the store costs the same
+for one window as for many.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+
+from backscroll.operators.history.channel import ChannelHistory, RecordedWindow
+from backscroll.operators.history.chunks import Chunk, Chunker
+from backscroll.operators.history.store import HistoryStore, StoredSummary
+from backscroll.operators.index.embedder import Embedder, OneAtATime, Vectors, VectorSearch
+from backscroll.operators.messages import ChannelKey, Turn
+from backscroll.operators.stream.changes import Changes
+from backscroll.operators.stream.windows import Window, WindowRef
+
+__all__ = ["Histories"]
+
+_ROOM = 0.95  # of the ceiling, after histories were dropped
+
+
+class Histories:
+    """The hot histories of this process, loaded from the store when they are used.
+
+    Where they hold more than `ceiling` bytes, those that were not used for longest are dropped: what
+    they hold is in the store. A history that a method here writes stays hot until it is written.
+
+    Args:
+        store: the durable histories.
+        embedder: None for histories without vectors.
+        chunker: how windows are chunked.
+        ceiling: most bytes of hot histories; no limit when None.
+        search: the store's own search by vectors, for the longest histories.
+    """
+
+    def __init__(
+        self,
+        store: HistoryStore,
+        embedder: Embedder | None,
+        chunker: Chunker,
+        *,
+        ceiling: int | None = None,
+        search: VectorSearch | None = None,
+    ) -> None:
+        self.store = store
+        self.embedder = None if embedder is None else OneAtATime(embedder)
+        self.chunker = chunker
+        self.loads = 0
+        self._ceiling = ceiling
+        self._search = search
+        self._hot: dict[ChannelKey, ChannelHistory] = {}
+        self._used: dict[ChannelKey, int] = {}  # when, by the count of uses
+        self._uses = count()
+        self._bytes: dict[ChannelKey, int] = {}
+        self._pins: Counter[ChannelKey] = Counter()
+        self._lock = threading.Lock()
+
+    def __getitem__(self, key: ChannelKey) -> ChannelHistory:
+        history = self._hot.get(key)
+        if history is None:
+            with self._lock:
+                history = self._hot.get(key)
+                if history is None:
+                    history = self._load(key)
+                    self.loads += 1
+                    self._weigh(history)
+                    self._used[key] = next(self._uses)
+                    self._hot[key] = history
+                    self._evict()
+        self._used[key] = next(self._uses)
+        return history
+
+    @property
+    def hot(self) -> Set[ChannelKey]:
+        """The channels whose history is in memory."""
+        return self._hot.keys()
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the hot histories take."""
+        return sum(self._bytes.values())
+
+    @contextmanager
+    def pinned(self, keys: Iterable[ChannelKey]) -> Iterator[None]:
+        """Keep histories hot: another load of one, while it is written, would see half of it."""
+        keys = set(keys)
+        with self._lock:
+            self._pins.update(keys)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pins.subtract(keys)
+                self._pins += Counter()  # without zeros
+                for key in keys & self._hot.keys():
+                    self._weigh(self._hot[key])
+                self._evict()
+
+    def _weigh(self, history: ChannelHistory) -> None:
+        self._bytes[history.key] = history.nbytes
+
+    def _evict(self) -> None:
+        """Drop what was used least lately, with some room for what comes next."""
+        if self._ceiling is None or self.nbytes <= self._ceiling:
+            return
+        held, newest = self.nbytes, max(self._used.values())
+        for key in sorted(self._hot, key=self._used.__getitem__):
+            if held <= self._ceiling * _ROOM:
+                break
+            if not self._pins[key] and self._used[key] != newest:
+                held -= self._bytes.pop(key)
+                del self._hot[key], self._used[key]
+
+    def prepare(self, window: Window) -> RecordedWindow:
+        """Chunk and embed a closed window."""
+        chunks = self.chunker.chunk(window.turns)
+        if self.embedder is None:
+            return RecordedWindow(window, chunks, None, None)
+        # Two calls a window, whatever else waits: vectors depend on their batch in the last bits.
+        turn_vectors = self.embedder.embed_passages([turn.rendered for turn in window.turns])
+        return RecordedWindow(window, chunks, self._embed_chunks(self.embedder, chunks), turn_vectors)
+
+    def commit(self, items: Sequence[RecordedWindow | Changes]) -> list[list[WindowRef]]:
+        """Store and index windows and changes, those of a channel in their order.
+
+        Returns:
+            For each item the windows to go on with: a recorded window itself, as the history has it, or
+            the windows whose summary rested on changed turns; none where other boundaries are recorded.
+        """
+        done, group = list[list[WindowRef]](), list[RecordedWindow]()
+        with self.pinned(item.key if isinstance(item, Changes) else item.window.ref.key for item in items):
+            for item in items:
+                if isinstance(item, Changes):
+                    self._append(group)
+                    group = []
+                    done.append(self._change(item))
+                else:
+                    done.append(self._line_up(item, group))
+            self._append(group)
+        return done
+
+    def record(self, window: Window) -> bool:
+        """Prepare and commit one window; False if the history already has it."""
+        before = self[window.ref.key].recorded_until
+        self.commit([self.prepare(window)])
+        return self[window.ref.key].recorded_until > before
+
+    def window_turns(self, ref: WindowRef) -> Sequence[Turn]:
+        """The turns of a recorded window."""
+        return self[ref.key].turns(ref.first_seq, ref.last_seq)
+
+    def is_current(self, key: ChannelKey, revision: int, seqs: Iterable[int]) -> bool:
+        """Whether recorded turns are what they were at a revision of their channel."""
+        history = self[key]
+        return not history.changed_since(revision, (seq for seq in seqs if seq < history.recorded_until))
+
+    def keep(self, summaries: Sequence[StoredSummary]) -> list[bytes | None]:
+        """Store finished summaries, each once for what it rests on.
+
+        Returns:
+            For each its body; that of the store where the same summary was made in the meantime, and
+            None where a turn that it rests on has changed: it has to be made again.
+        """
+        with self.pinned(made.key for made in summaries):
+            return self._keep(summaries)
+
+    def kept(self, key: ChannelKey, summary_id: str) -> bytes | None:
+        """The body of a finished summary; None where there is none, or its messages have changed."""
+        return self.store.summary(summary_id) if summary_id in self[key].summary_ids else None
+
+    def _keep(self, summaries: Sequence[StoredSummary]) -> list[bytes | None]:
+        bodies, kept = list[bytes | None](), list[StoredSummary]()
+        for made in summaries:
+            summary_ids = self[made.key].summary_ids
+            window = range(made.first_seq, made.last_seq + 1)
+            if not self.is_current(made.key, made.revision, (*window, *made.recalled)):
+                bodies.append(None)
+            elif made.summary_id in summary_ids:
+                earlier = [one.body for one in kept if one.summary_id == made.summary_id]
+                bodies.append(earlier[0] if earlier else self.store.summary(made.summary_id))
+            else:
+                summary_ids.add(made.summary_id)
+                kept.append(replace(made, reissued=made.summary_id in self[made.key].stale_ids))
+                self[made.key].stale_ids.discard(made.summary_id)
+                bodies.append(made.body)
+        if kept:
+            self.store.put_summaries(kept)
+        return bodies
+
+    def _line_up(self, recorded: RecordedWindow, group: list[RecordedWindow]) -> list[WindowRef]:
+        """Add a window to what is to be appended, unless it is recorded."""
+        ref = recorded.window.ref
+        history = self[ref.key]
+        if ref.last_seq >= history.recorded_until:
+            ref = replace(ref, revision=history.revision)
+            group.append(replace(recorded, window=Window(ref, recorded.window.turns)))
+            return [ref]
+        known = history.window_of(ref.last_seq)
+        return [known] if (known.first_seq, known.last_seq) == (ref.first_seq, ref.last_seq) else []
+
+    def _append(self, group: Sequence[RecordedWindow]) -> None:
+        if not group:
+            return
+        ahead = dict[ChannelKey, int]()
+        for recorded in group:
+            key, ref = recorded.window.ref.key, recorded.window.ref
+            if key not in ahead:
+                self[key].check([recorded])
+            elif ahead[key] != ref.first_seq:
+                raise AssertionError(f"{key}: windows of a group do not follow each other")
+            ahead[key] = ref.last_seq + 1
+        self.store.append(group)
+        for recorded in group:
+            self[recorded.window.ref.key].append(recorded)
+
+    def _change(self, changes: Changes) -> list[WindowRef]:
+        """Change recorded turns; a change that is seen again ends what its first time left undone."""
+        history = self[changes.key]
+        changed, touched, erased = dict[int, Turn](), set[int](), list[str]()
+        steps = 0
+        for change in changes.changes:
+            turn = history.find(change.id)
+            if turn is None:
+                if change.text is None:
+                    erased.append(change.id)
+                continue
+            turn = changed.get(turn.seq, turn)
+            after = change.apply(turn)
+            if after is not None:
+                changed[turn.seq] = after
+                steps += 1
+            if after is not None or change.ts == turn.edited:
+                touched.add(turn.seq)
+        if erased:
+            self.store.put_erased(changes.key, erased)
+            history.erased_ids.update(erased)
+        if changed:
+            self._rewrite(history, changed, history.revision + steps)
+        resting = self.store.resting_on(changes.key, sorted(touched)) if touched else []
+        stale = {kept.summary_id for kept in resting if not kept.body}
+        history.summary_ids -= stale
+        history.stale_ids |= stale
+        # What was made again before a crash may not have been sent.
+        again = {kept.first_seq for kept in resting if not kept.body or kept.reissued}
+        return [history.window_of(seq) for seq in sorted(again)]
+
+    def _rewrite(self, history: ChannelHistory, changed: dict[int, Turn], revision: int) -> None:
+        refs = {history.window_of(seq).index: history.window_of(seq) for seq in changed}
+        self.store.begin_change(history.key, list(changed.values()), sorted(refs))
+        for index in sorted(refs):
+            ref = replace(refs[index], revision=revision)
+            turns = tuple(changed.get(turn.seq, turn) for turn in history.turns(ref.first_seq, ref.last_seq))
+            recorded = self._prepare_again(history, Window(ref, turns), changed)
+            history.replace(recorded)
+            self.store.finish_change(recorded)
+
+    def _prepare_again(
+        self, history: ChannelHistory, window: Window, changed: Iterable[int]
+    ) -> RecordedWindow:
+        """Chunks and vectors of a changed window; vectors of turns that stayed are kept."""
+        chunks = self.chunker.chunk(window.turns)
+        if self.embedder is None:
+            return RecordedWindow(window, chunks, None, None)
+        ref = window.ref
+        vectors = history.kept_turn_vectors(ref)
+        fresh = [seq for seq in changed if ref.first_seq <= seq <= ref.last_seq]
+        texts = [window.turns[seq - ref.first_seq].rendered for seq in fresh]
+        vectors[[seq - ref.first_seq for seq in fresh]] = self.embedder.embed_passages(texts)
+        return RecordedWindow(window, chunks, self._embed_chunks(self.embedder, chunks), vectors)
+
+    @staticmethod
+    def _embed_chunks(embedder: Embedder, chunks: Sequence[Chunk]) -> Vectors:
+        if not chunks:  # every turn of the window is deleted
+            return np.zeros((0, embedder.dimensions), np.float32)
+        return embedder.embed_passages([chunk.text for chunk in chunks])
+
+    def _load(self, key: ChannelKey) -> ChannelHistory:
+        dimensions = self.embedder.dimensions if self.embedder else None
+        history = ChannelHistory(key, dimensions, search=self._search)
+        stored = self.store.load(key)
+        history.extend(stored.windows, unfinished=stored.unfinished)
+        after = history.revision + 1
+        for index in sorted(stored.unfinished):
+            history.replace(self._finish(stored.windows[index].window, after))
+        history.summary_ids = set(stored.summary_ids)
+        history.stale_ids = set(stored.stale_ids)
+        history.erased_ids = set(stored.erased_ids)
+        return history
+
+    def _finish(self, window: Window, revision: int) -> RecordedWindow:
+        """End a change that was interrupted after the new turns had been stored."""
+        recorded = self.prepare(replace(window, ref=replace(window.ref, revision=revision)))
+        self.store.finish_change(recorded)
+        return recorded

@@ -1,0 +1,1 @@
+"""What a history is searched with: BM25, exact cosine, and rank fusion."""

@@ -1,0 +1,1 @@
+"""Words, sentences, tokens and languages; the word lists are data files."""

@@ -1,0 +1,106 @@
+"""How much an utterance deserves a place in a summary, judged by its words alone.
+
+A plan, a decision, a request, a result or a personal update counts for something; a greeting, a
+thank-you or a reaction does not. No model is used. In a language without word lists, length and
+words not yet seen in the window decide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp
+
+from backscroll.operators.language.lexicon import Cue, Lexicon, Word, lexicons, spaced_lexicons, words
+from backscroll.operators.messages import Turn
+
+__all__ = ["Reading", "read"]
+
+_NOT_PROSE = re.compile(
+    r"```.*?(?:```|\Z)|<?https?://\S+|\[shares? [^\]]*\]|(?<!\w):[a-z0-9_+-]+:(?!\w)", re.DOTALL
+)
+
+
+_FIGURE = re.compile(
+    r"\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:january|february|march|april|june|july|august"
+    r"|september|october|november|december)\b",
+    re.IGNORECASE,
+)
+
+
+_BONUS = {"plans": 0.18, "events": 0.18, "asks": 0.08}
+
+
+_BOT = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A turn as the rules read it.
+
+    `text` is the turn's text at unchanged length, without what is not prose; `content` are the
+    words that say something; `salience` is in [0, 1].
+    """
+
+    turn: Turn
+    text: str
+    lexicon: Lexicon
+    words: tuple[Word, ...]
+    content: tuple[Word, ...]
+    cues: tuple[Cue, ...]
+    salience: float
+
+
+def read(turns: Sequence[Turn]) -> tuple[Reading, ...]:
+    """Split the turns of a window into words and cues, and say how worthy of a summary each is.
+
+    Content words raise salience with diminishing returns, words new to the window more than repeated
+    ones; plans, events, requests and figures add to it; social phrases and bots lower it.
+    """
+    texts = [_prose(turn.text) for turn in turns]
+    tokens = [tuple(words(text)) for text in texts]
+    usual = _language((word for line in tokens for word in line), lexicons()["en"])
+    seen: set[str] = set()
+    readings = []
+    for turn, text, line in zip(turns, texts, tokens, strict=True):
+        lexicon = _language_by_letters(text) or _language(line, usual)
+        cues = tuple(lexicon.cues(text, line))
+        content = tuple(word for word in line if lexicon.says_something(word))
+        score = _score(text, content, cues, seen) * (_BOT if turn.author.bot else 1.0)
+        readings.append(Reading(turn, text, lexicon, line, content, cues, score))
+    return tuple(readings)
+
+
+def _prose(text: str) -> str:
+    """Blank code blocks, addresses and attachment notes; make every apostrophe the plain one."""
+    return _NOT_PROSE.sub(lambda match: " " * len(match.group()), text).replace("’", "'")
+
+
+def _language_by_letters(text: str) -> Lexicon | None:
+    """The language that alone has letters of the text."""
+    return next((lexicon for lexicon in lexicons().values() if lexicon.has_letters_in(text)), None)
+
+
+def _language(line: Iterable[Word], usual: Lexicon) -> Lexicon:
+    """The word lists of the language that most of the words belong to; `usual` on a tie."""
+    found = {word.lower for word in line}
+    return max((usual, *spaced_lexicons()), key=lambda lexicon: len(found & lexicon.function))
+
+
+def _score(text: str, content: Sequence[Word], cues: Sequence[Cue], seen: set[str]) -> float:
+    social = [(cue.start, cue.end) for cue in cues if cue.family == "social"]
+    weight = 0.0
+    for word in {word.stem: word for word in content}.values():
+        if not any(start <= word.start < end for start, end in social):
+            weight += (0.6 if word.stem in seen else 1.0) * max(1.0, len(word.text) / 8)
+            seen.add(word.stem)
+    if not weight:
+        return 0.0
+    score = 0.62 * (1 - exp(-weight / 7))
+    score += sum(_BONUS.get(family, 0.0) for family in {cue.family for cue in cues}) * min(1.0, weight / 3)
+    if _FIGURE.search(text):
+        score += 0.06
+    if "?" in text or "？" in text:
+        score += 0.06 if weight >= 3 else -0.05
+    return max(0.0, min(1.0, score))

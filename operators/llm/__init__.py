@@ -1,0 +1,1 @@
+"""Language models as the engine sees them: protocol, prompts, failures, budgets."""

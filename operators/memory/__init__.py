@@ -1,0 +1,1 @@
+"""Which evidence a window is summarised with: strategies, ranking, packing."""

@@ -1,0 +1,46 @@
+"""The default memory: every turn in sight is ranked as evidence for the window, then packed.
+
+It depends less on the detector than ReMEMBER: gaps ask, but so does every utterance of the window,
+and recency, speakers and what a turn says count beside similarity. Turns are compared with each
+other directly; no chunk is retrieved first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from backscroll.operators.memory.features import FEATURES, evidence_features
+from backscroll.operators.memory.packing import pack
+from backscroll.operators.memory.ranker import Ranker
+from backscroll.operators.memory.request import MemoryRequest, MemoryTurn
+
+__all__ = ["backscroll", "remember_evidence"]
+
+
+def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+    """The memory by the ranker that comes with the package."""
+    vectors = request.embedder is not None and request.history.has_vectors
+    return remember_evidence(request, Ranker.shipped(vectors=vectors))
+
+
+def remember_evidence(request: MemoryRequest, ranker: Ranker) -> tuple[MemoryTurn, ...]:
+    """The memory by a given ranker.
+
+    A turn's `gap` is the one that it is most relevant to, `rank` its place among that gap's turns,
+    `score` the square root of the probability that it is evidence, which lies about where cosines do.
+    """
+    history = request.history
+    if not history.before_seq or not request.turns:
+        return ()
+    evidence = evidence_features(request, ranker.relevance)
+    odds = ranker.evidence.score(dict(zip(FEATURES, evidence.rows.T, strict=True)))
+    probability = 1 / (1 + np.exp(-odds))
+    tokens = history.turn_rows()["tokens"]
+    packed = pack(probability, tokens, history.turn, evidence.wanted, budget=request.budget)
+    best, ranks, taken = evidence.relevance.argmax(axis=0), dict[int | None, int](), list[MemoryTurn]()
+    for entry in packed:
+        gap = int(best[entry.seq]) if request.gaps else None
+        ranks[gap] = rank = ranks.get(gap, 0) + 1
+        score = round(float(probability[entry.seq]) ** 0.5, 4)
+        taken.append(MemoryTurn(history.turn(entry.seq), entry.span, entry.tokens, gap, rank, score))
+    return tuple(sorted(taken, key=lambda item: item.turn.seq))

@@ -1,0 +1,359 @@
+"""What tells that a turn of the history is evidence for a window: one row of features a turn.
+
+Two steps. The *relevance* of a turn to a query (a gap, or any utterance of the window as a weak
+query) comes from a small model over `RELEVANCE`. The best relevances, ranks, recency and who
+speaks to whom then make the row of `FEATURES`. Everything is a rank, a share or a normalised
+score, so that a change of the embedder does not shift it. A window in which no gap was found asks
+with the utterances that lean most on the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backscroll.operators.memory.additive import AdditiveModel
+from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.memory.turn_bm25 import Lexical, TurnTerms, idf, mentions
+from backscroll.operators.memory.turn_features import COLUMNS, TurnRows, stems
+
+__all__ = [
+    "DENSE",
+    "FEATURES",
+    "RELEVANCE",
+    "Evidence",
+    "evidence_features",
+    "named_authors",
+    "relevance_features",
+]
+
+Floats = NDArray[np.floating[Any]]
+
+
+_OF_TURN = ("salience", "first_person", "digit", "code", "question", "asked", "log_tokens", "log_terms")
+
+
+_MATCH = ("first", "last", "rarest", "shared")
+
+
+_WHOSE = ("gap", "utterance", "window")
+
+
+RELEVANCE = (
+    *("z", "before_z", "near_z", "near3_z"),
+    *("coverage", "share_of_best", "before_coverage", "near_coverage", "near3_coverage"),
+    *(*_MATCH, "author_named", *_OF_TURN),
+)
+
+
+FEATURES = (
+    *("gap_z", "utterance_z", "gap_z_rank", "utterance_z_rank", "window_z"),
+    *("gap_coverage", "utterance_coverage", "gap_bm25_rank", "utterance_bm25_rank"),
+    *("fused", "fused_sum", "distance", "place", "same_author", "author_named"),
+    *("utterance_author_named", "window_coverage", "window_bm25", "age", "age_decay", "age_turns"),
+    *("minutes", "pauses", "author_present", "new_terms"),
+    *("gap_relevance", "utterance_relevance", "gap_relevance_rank", "utterance_relevance_rank"),
+    *("gap_relevance_sum", "window_relevance", "window_relevance_rank", "salient_relevance"),
+    *("window_relevance_sum", *(f"{whose}_{name}" for whose in _WHOSE for name in _MATCH)),
+    *_OF_TURN,
+)
+"""Features in the order of the columns."""
+
+
+DENSE = frozenset(
+    (
+        "z",
+        "before_z",
+        "near_z",
+        "near3_z",
+        "gap_z",
+        "utterance_z",
+        "gap_z_rank",
+        "utterance_z_rank",
+        "window_z",
+    )
+)
+"""Features that need vectors; they are zero without."""
+
+
+_NEAR = 3
+
+
+_PAUSE_SECONDS = 4 * 3600
+
+
+_MOST_PAUSES = 6
+
+
+_AGE_SCALE, _DECAY_TOKENS = 64, 800
+
+
+_WEAK_QUERIES = 6
+
+
+_FLOOR = -8.0
+
+
+_BEST = 3
+
+
+_SAID, _UNSAID = 0.5, 0.25  # what a word counts that another query or the window says, or nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`rows` `[turns, FEATURES]` and `relevance` `[queries, turns]`, a log-odds.
+
+    `wanted(seq, word)` is what a word, as a stem, says in that turn: its idf, in full where the query
+    that the turn answers best has it, by half where another query or the window has it, else by a
+    quarter.
+
+    Query `i` is gap `i`; where there are no gaps it is a weak query and stands for none.
+    """
+
+    rows: Floats
+    relevance: Floats
+    wanted: Callable[[int, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """What one gap asks, and the place of its utterance in the window."""
+
+    text: str
+    place: int
+
+
+def relevance_features(
+    rows: TurnRows, match: Lexical, cosine: Floats | None, named: Floats
+) -> dict[str, Floats]:
+    """`RELEVANCE` of every query and turn, `[queries, turns]` or `[1, turns]` each.
+
+    `named` tells whether the query names the turn's author. Cosines count by their distance from
+    the mean over the turns in sight, in standard deviations.
+    """
+    z = np.zeros_like(match.score) if cosine is None else standard(cosine)
+    coverage = match.coverage
+    found: dict[str, Floats] = {
+        "z": z,
+        "before_z": _before(z),
+        "near_z": _near(z, 1),
+        "near3_z": _near(z, _NEAR),
+        "coverage": coverage,
+        "share_of_best": match.score / (match.score.max(axis=1, keepdims=True, initial=0) + 1e-6),
+        "before_coverage": _before(coverage),
+        "near_coverage": _near(coverage, 1),
+        "near3_coverage": _near(coverage, _NEAR),
+        **{name: getattr(match, name) for name in _MATCH},
+        "author_named": named,
+    }
+    return found | {name: values[None] for name, values in _of_turn(rows).items()}
+
+
+def evidence_features(request: MemoryRequest, relevance: AdditiveModel) -> Evidence:
+    """The features of every turn in sight, for a request with at least one turn in sight."""
+    rows, window = request.history.turn_rows(), request.turns
+    own = request.history.window_rows(window)
+    worth, leaning = own[:, COLUMNS.index("salience")], own[:, COLUMNS.index("leaning")]
+    queries = _queries(request, leaning)
+    places = np.array([query.place for query in queries], dtype=np.intp)
+    asked = len(queries)
+    said = [*(query.text for query in queries), *(turn.text for turn in window)]
+    terms = [stems(text) for text in said]
+    match, cosine = TurnTerms(rows, terms).match(), _cosines(request, queries)
+    named = named_authors(terms, rows)
+    scored = relevance_features(rows, match, cosine, named)
+    odds = relevance.score(scored)
+    by_gap, by_window = odds[:asked], odds[asked:]
+    by_utterance = by_window[places]
+    z, score = scored["z"], match.score
+    utterance = asked + places
+    before = np.cumsum([0, *(turn.tokens for turn in window)])[places].astype(np.float64)
+
+    ranks = {
+        "gap_bm25_rank": log_rank(score[:asked]),
+        "utterance_bm25_rank": log_rank(score[utterance]),
+    }
+    if cosine is not None:
+        ranks["gap_z_rank"] = log_rank(z[:asked])
+        ranks["utterance_z_rank"] = log_rank(z[utterance])
+    fused = np.sum([1 / (10 + 2**rank) for rank in ranks.values()], axis=0)
+    best, every = fused.argmax(axis=0), np.arange(rows.turns)
+    speakers = np.array([rows.authors.get(turn.author.name, -1) for turn in window])
+    spoken_of = mentions(rows, [window[place].author.name for place in places])
+    age, rarity = _age(rows), idf(rows.frequency(), rows.turns)
+    salient = by_window + np.log(worth + 0.05)[:, None]
+
+    found: dict[str, Floats] = {
+        "gap_z": z[:asked].max(axis=0),
+        "utterance_z": z[utterance].max(axis=0),
+        "window_z": z[asked:].max(axis=0),
+        "gap_coverage": match.coverage[:asked].max(axis=0),
+        "utterance_coverage": match.coverage[utterance].max(axis=0),
+        "fused": fused.max(axis=0),
+        "fused_sum": fused.sum(axis=0),
+        **{name: rank.min(axis=0) for name, rank in ranks.items()},
+        "distance": np.log1p((age + before[best]) / _AGE_SCALE),
+        "place": np.log1p(before[best] / _AGE_SCALE),
+        "same_author": (rows["author"] == speakers[places][best]).astype(np.float64),
+        "author_named": named[:asked].max(axis=0),
+        "utterance_author_named": spoken_of[best, every],
+        "window_coverage": match.coverage[asked:].max(axis=0),
+        "window_bm25": _best_mean(score[asked:], _BEST),
+        "age": np.log1p(age / _AGE_SCALE),
+        "age_decay": np.exp(-age / _DECAY_TOKENS),
+        "age_turns": np.log2(np.arange(rows.turns, 0, -1)),
+        "author_present": np.isin(rows["author"], speakers).astype(np.float64),
+        "new_terms": _new_terms(rows, rarity, terms[asked:]),
+        **_in_time(rows, window[0].ts.timestamp()),
+        "gap_relevance": by_gap.max(axis=0),
+        "utterance_relevance": by_utterance.max(axis=0),
+        "gap_relevance_rank": log_rank(by_gap).min(axis=0),
+        "utterance_relevance_rank": log_rank(by_utterance).min(axis=0),
+        "gap_relevance_sum": _log_sum(by_gap),
+        "window_relevance": by_window.max(axis=0),
+        "window_relevance_rank": log_rank(by_window.max(axis=0)[None])[0],
+        "salient_relevance": salient.max(axis=0),
+        "window_relevance_sum": _log_sum(by_window),
+        **_of_turn(rows),
+    }
+    for whose, chosen in zip(_WHOSE, (slice(asked), utterance, slice(asked, None)), strict=True):
+        for name in _MATCH:
+            found[f"{whose}_{name}"] = getattr(match, name)[chosen].max(axis=0)
+    absent = np.zeros(rows.turns)
+    table = np.column_stack([found.get(name, absent) for name in FEATURES])
+    return Evidence(np.round(table, 3), by_gap, _wanted(rows, rarity, terms, by_gap))
+
+
+def standard(scores: Floats) -> Floats:
+    """Rows less their mean, over their standard deviation."""
+    deviation = scores.std(axis=1, keepdims=True) + 1e-6
+    values: Floats = (scores - scores.mean(axis=1, keepdims=True)) / deviation
+    return values
+
+
+def log_rank(scores: Floats) -> Floats:
+    """Binary logarithm of one more than how many in the row are better; the best has 0."""
+    rounded = np.round(scores, 4)
+    ranks = np.empty(scores.shape)
+    for row, values, ordered in zip(ranks, rounded, np.sort(rounded, axis=1), strict=True):
+        row[:] = len(values) - np.searchsorted(ordered, values, side="right")
+    better: Floats = np.log2(ranks + 1)
+    return better
+
+
+def _queries(request: MemoryRequest, leaning: NDArray[np.float64]) -> list[_Query]:
+    places = {turn.id: place for place, turn in enumerate(request.turns)}
+    found = [_Query(gap.text, places.get(gap.utterance, 0)) for gap in request.gaps]
+    if found:
+        return found
+    weak = sorted(np.argsort(-leaning, kind="stable")[:_WEAK_QUERIES].tolist())
+    return [_Query(request.turns[place].text, place) for place in weak]
+
+
+def _cosines(request: MemoryRequest, queries: Sequence[_Query]) -> Floats | None:
+    """Cosine of every query, then every utterance of the window, to the turns in sight."""
+    if request.embedder is None or not request.history.has_vectors:
+        return None
+    window = request.history.window_vectors(request.turns, request.embedder)
+    asked = (
+        request.embedder.embed_queries([gap.text for gap in request.gaps])
+        if request.gaps
+        else window[[query.place for query in queries]]
+    )
+    cosines: Floats = np.concatenate([asked, window]) @ request.history.all_turn_vectors.T
+    return cosines
+
+
+def named_authors(texts: Sequence[Sequence[str]], rows: TurnRows) -> NDArray[np.float64]:
+    """Whether a text, as stems, says the first word of the turn's author's name, `[texts, turns]`."""
+    names = [stems(author)[:1] for author in list(rows.authors)[: int(rows["author"].max()) + 1]]
+    named = np.zeros((len(texts), len(names)))
+    for place, said in enumerate(map(set, texts)):
+        named[place] = [bool(name) and name[0] in said for name in names]
+    return named[:, rows["author"].astype(np.intp)]
+
+
+def _wanted(
+    rows: TurnRows, rarity: Floats, texts: Sequence[Iterable[str]], relevance: Floats
+) -> Callable[[int, str], float]:
+    best, words = relevance.argmax(axis=0), [frozenset(text) for text in texts]
+    said = frozenset().union(*words)
+    unseen = float(idf(np.zeros(1, np.int64), rows.turns)[0])
+
+    def wanted(seq: int, word: str) -> float:
+        number = rows.number(word)
+        weight = unseen if number is None else float(rarity[number])
+        return weight * (1.0 if word in words[best[seq]] else _SAID if word in said else _UNSAID)
+
+    return wanted
+
+
+def _of_turn(rows: TurnRows) -> Mapping[str, NDArray[np.float64]]:
+    plain = {name: rows[name] for name in ("salience", "first_person", "digit", "code", "question")}
+    return plain | {
+        "asked": _before(rows["question"]),
+        "log_tokens": np.log(np.maximum(rows["tokens"], 1)),
+        "log_terms": np.log1p(rows["terms"]),
+    }
+
+
+def _in_time(rows: TurnRows, start: float) -> dict[str, NDArray[np.float64]]:
+    """Minutes from a turn to the window, as a logarithm, and long pauses between them."""
+    times = rows["time"]
+    pauses = np.diff(np.append(times, start)) > _PAUSE_SECONDS
+    return {
+        "minutes": np.log1p(np.maximum(start - times, 0) / 60),
+        "pauses": np.minimum(np.cumsum(pauses[::-1])[::-1], _MOST_PAUSES).astype(np.float64),
+    }
+
+
+def _age(rows: TurnRows) -> NDArray[np.float64]:
+    """Tokens between a turn and the window."""
+    tokens = rows["tokens"]
+    age: NDArray[np.float64] = tokens.sum() - np.cumsum(tokens)
+    return age
+
+
+def _new_terms(rows: TurnRows, rarity: Floats, window: Iterable[Iterable[str]]) -> NDArray[np.float64]:
+    """The share of a turn's words, by idf, that the window does not say."""
+    unsaid = np.ones(rows.terms)
+    numbers = (rows.number(term) for said in window for term in said)
+    unsaid[[number for number in numbers if number is not None]] = 0
+    mass = np.bincount(rows.row, rarity[rows.term], minlength=rows.turns)
+    new = np.bincount(rows.row, (rarity * unsaid)[rows.term], minlength=rows.turns)
+    share: NDArray[np.float64] = new / (mass + 1e-6)
+    return share
+
+
+def _best_mean(values: Floats, best: int) -> Floats:
+    """The mean of the best values of every column."""
+    if len(values) > best:
+        values = np.partition(values, len(values) - best, axis=0)[-best:]
+    mean: Floats = values.mean(axis=0)
+    return mean
+
+
+def _log_sum(odds: Floats) -> Floats:
+    values: Floats = np.log(np.exp(np.clip(odds, _FLOOR, -_FLOOR)).sum(axis=0))
+    return values
+
+
+def _before(values: Floats) -> Floats:
+    """The value of the turn before; the least value for the first."""
+    moved = np.full_like(values, values.min(initial=0))
+    moved[..., 1:] = values[..., :-1]
+    return moved
+
+
+def _near(values: Floats, reach: int) -> Floats:
+    """The best value among the `reach` turns on either side."""
+    best = np.full_like(values, values.min(initial=0))
+    for step in range(1, reach + 1):
+        np.maximum(best[..., step:], values[..., :-step], out=best[..., step:])
+        np.maximum(best[..., :-step], values[..., step:], out=best[..., :-step])
+    return best

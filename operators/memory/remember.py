@@ -1,0 +1,25 @@
+"""The published memory of ReMEMBER, section 4."""
+
+from __future__ import annotations
+
+from backscroll.operators.memory.request import MemoryRequest, MemoryTurn
+from backscroll.operators.memory.selection import fused_chunks, take_in_rounds
+
+
+def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+    """ReMEMBER as published: retrieve for every gap, extract turns, accumulate gap by gap.
+
+    Top chunks of both retrievers are fused per gap and the best K kept; their turns are ordered by
+    cosine to the gap's query; round d takes the d-th turn of every gap until one does not fit.
+    """
+    if not request.gaps or not request.history.chunks or request.embedder is None:
+        return ()
+    queries = [gap.text for gap in request.gaps]
+    vectors = request.embedder.embed_queries(queries)
+    extracted = []
+    for vector, best in zip(vectors, fused_chunks(request, queries, vectors), strict=True):
+        touched = {seq for chunk in best for seq in request.history.chunk_turns(chunk)}
+        seqs = sorted(seq for seq in touched if not request.history.turn(seq).deleted)
+        scores = (request.history.turn_vectors(seqs) @ vector).tolist()
+        extracted.append(sorted(zip(seqs, scores, strict=True), key=lambda pair: (-pair[1], pair[0])))
+    return take_in_rounds(request, extracted)

@@ -1,0 +1,1 @@
+"""What runs the steps: concurrent calls, state, backpressure, metrics."""

@@ -1,0 +1,1 @@
+"""From messages to windows: admit, apply changes, cut."""

@@ -1,0 +1,1 @@
+"""The summary of a window and its record: writers, evidence, checks."""

@@ -1,0 +1,98 @@
+"""What the stages gave for a window, put into one summary record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backscroll.operators.gaps.gap import Gap
+from backscroll.operators.gaps.stage import Detection
+from backscroll.operators.memory.request import MemoryTurn
+from backscroll.operators.stream.windows import Window
+from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary, WindowEntry, summary_id
+from backscroll.operators.summary.record_size import fitted
+from backscroll.operators.summary.stage import Written
+
+__all__ = ["summary_record"]
+
+
+def summary_record(
+    window: Window,
+    detection: Detection,
+    memory: Sequence[MemoryTurn],
+    written: Written,
+    *,
+    strategy: str,
+    embedding: str,
+    timings_ms: dict[str, float],
+) -> Summary:
+    """The record of a window, from what each stage gave, small enough for a broker."""
+    ref = window.ref
+    usage = detection.usage + written.usage
+    reasons = dict.fromkeys(reason for reason in (detection.degraded, written.degraded) if reason)
+    record = Summary(
+        summary_id=summary_id(ref, strategy),
+        revision=ref.revision,
+        final=ref.final,
+        namespace=ref.key.namespace,
+        channel=ref.key.channel,
+        kind=written.kind,
+        strategy=strategy,
+        window=_window_entry(window),
+        summary=written.text,
+        gaps=[_gap_entry(gap, written.evidence.get(index)) for index, gap in enumerate(detection.gaps)],
+        memory=[_memory_entry(entry) for entry in memory],
+        tokens={
+            "memory": sum(entry.tokens for entry in memory),
+            "prompt": usage.prompt,
+            "completion": usage.completion,
+        },
+        timings_ms=timings_ms,
+        models={
+            "gaps": detection.model,
+            "summary": written.model,
+            "embedding": embedding,
+        },
+        degraded="; ".join(reasons) or None,
+        unsupported=list(written.unsupported),
+    )
+    return fitted(record)
+
+
+def _window_entry(window: Window) -> WindowEntry:
+    return WindowEntry(
+        index=window.ref.index,
+        first_seq=window.ref.first_seq,
+        last_seq=window.ref.last_seq,
+        turns=[turn.id for turn in window.turns],
+        start=window.start,
+        end=window.end,
+        tokens=window.tokens,
+    )
+
+
+def _gap_entry(gap: Gap, evidence: MemoryTurn | None) -> GapEntry:
+    return GapEntry(
+        utterance=gap.utterance,
+        quote=gap.quote,
+        reason=gap.reason,
+        query=gap.query,
+        keywords=list(gap.keywords),
+        evidence=[] if evidence is None else [evidence.turn.id],
+    )
+
+
+def _memory_entry(entry: MemoryTurn) -> MemoryEntry:
+    turn = entry.turn
+    return MemoryEntry(
+        id=turn.id,
+        seq=turn.seq,
+        author=turn.author.name,
+        ts=turn.ts,
+        text=entry.text,
+        span=entry.span,
+        tokens=entry.tokens,
+        gap=entry.gap,
+        rank=entry.rank,
+        score=entry.score,
+        permalink=turn.permalink,
+    )

@@ -1,0 +1,151 @@
+"""Which messages every part of a summary rests on.
+
+An extractive line is one message's words, with an earlier message's in brackets: both are found
+verbatim. A sentence that a model wrote rests on the messages that share its rare words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+from backscroll.operators.language.lexicon import words
+from backscroll.operators.language.sentences import sentences
+from backscroll.operators.messages import Turn
+from backscroll.operators.summary.record import MemoryEntry, Summary
+
+__all__ = ["Passage", "passages"]
+
+_MOST = 3  # messages of one sentence
+
+
+_LEAST_SHARE = 0.25  # of a sentence's weight, for one more message
+
+
+_NAME = 40  # characters that an extractive line shows of a name
+
+
+_LINES = re.compile(r"[^\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Characters `start` to `end` of a summary and the turns, by `seq`, that they rest on.
+
+    `earlier` says that they quote the memory, not the window. Without any `seqs` the passage shares
+    no word with a message, and rests on the window as a whole.
+    """
+
+    start: int
+    end: int
+    seqs: tuple[int, ...]
+    earlier: bool = False
+
+
+def passages(summary: Summary, turns: Sequence[Turn]) -> tuple[Passage, ...]:
+    """The passages of a summary, in order, not overlapping.
+
+    Args:
+        summary: the record.
+        turns: the turns of its window, as they are now.
+    """
+    found = list[Passage]()
+    clock = "%H:%M" if len({turn.ts.date() for turn in turns}) == 1 else "%m-%d %H:%M"
+    overlap = _Overlap(turns, summary.memory)
+    for line in _LINES.finditer(summary.summary):
+        said = _said(line.group(), turns, clock) if summary.kind == "extractive" else None
+        if said is not None:
+            found += _quoted(line, *said, summary.memory)
+            continue
+        for start, end in sentences(line.group()):
+            seqs = overlap.cited(line.group()[start:end])
+            found.append(Passage(line.start() + start, line.start() + end, seqs))
+    return tuple(found)
+
+
+def _said(line: str, turns: Sequence[Turn], clock: str) -> tuple[int, Turn] | None:
+    """Where the words of an extractive line begin, and the turn that they are of."""
+    fitting = list[tuple[int, int, Turn]]()
+    for turn in turns:
+        head = _spaced(f"{turn.ts:{clock}} {turn.author.name[:_NAME]}:") + " "
+        if line.startswith(head):
+            fitting.append((_shared(line[len(head) :], _spaced(turn.text)), len(head), turn))
+    best = max(fitting, key=lambda item: item[0], default=None)
+    return None if best is None else best[1:]
+
+
+def _quoted(line: re.Match[str], start: int, turn: Turn, memory: Sequence[MemoryEntry]) -> Iterator[Passage]:
+    """An extractive line in parts: the turn's words, and the earlier ones in brackets."""
+    text, at = line.group(), line.start()
+    notes = sorted({note for entry in memory for note in _notes(text, start, entry)})
+    for first, last, seq in notes:
+        if first < start:
+            continue
+        if text[start:first].strip():
+            yield Passage(at + start, at + first, (turn.seq,))
+        yield Passage(at + first, at + last, (seq,), earlier=True)
+        start = last
+    if text[start:].strip():
+        yield Passage(at + start, at + len(text), (turn.seq,))
+
+
+def _notes(text: str, start: int, entry: MemoryEntry) -> Iterator[tuple[int, int, int]]:
+    """Where a line quotes an entry of the memory in brackets: start, end and the entry's `seq`."""
+    name, words_ = re.escape(_spaced(entry.author[:_NAME])), _spaced(entry.text)
+    head = re.compile(rf"\[{name}, (?:{entry.ts:%Y-%m-%d} )?{entry.ts:%H:%M}: ")
+    for match in head.finditer(text, start):
+        ends = [at for at in _all(text, "]", match.end()) if text[match.end() : at] in words_]
+        if ends:
+            yield match.start(), ends[-1] + 1, entry.seq
+
+
+def _all(text: str, mark: str, start: int) -> Iterator[int]:
+    while (start := text.find(mark, start)) >= 0:
+        yield start
+        start += 1
+
+
+def _shared(line: str, text: str) -> int:
+    """How many of the first words of a line stand in a text, in a row."""
+    parts = line.split(" ")
+    low, high = 0, len(parts)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if " ".join(parts[:middle]) in text else (low, middle - 1)
+    return low
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+class _Overlap:
+    """Finds the messages that share the rare words of a sentence: the fewest that cover most."""
+
+    def __init__(self, turns: Sequence[Turn], memory: Sequence[MemoryEntry]) -> None:
+        texts = [(turn.seq, turn.rendered) for turn in turns if not turn.deleted]
+        texts += [(entry.seq, f"{entry.author}: {entry.text}") for entry in memory]
+        self._stems = [(seq, {word.stem for word in words(text)}) for seq, text in texts]
+        counts = Counter(stem for _, stems in self._stems for stem in stems)
+        self._rarity: Mapping[str, float] = {
+            stem: log((len(self._stems) + 1) / count) for stem, count in counts.items()
+        }
+
+    def cited(self, sentence: str) -> tuple[int, ...]:
+        """The turns, in channel order; at most three."""
+        left = {word.stem for word in words(sentence)} & self._rarity.keys()
+        least = _LEAST_SHARE * self._weight(left)
+        chosen = list[int]()
+        while left and len(chosen) < _MOST:
+            seq, stems = max(self._stems, key=lambda item: (self._weight(item[1] & left), item[0]))
+            if not stems & left or (chosen and self._weight(stems & left) < least):
+                break
+            chosen.append(seq)
+            left -= stems
+        return tuple(sorted(set(chosen)))
+
+    def _weight(self, stems: set[str]) -> float:
+        return sum(self._rarity[stem] for stem in sorted(stems))

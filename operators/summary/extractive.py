@@ -1,0 +1,175 @@
+"""An extractive digest without a model: what was said, and the earlier words that it leans on.
+
+Salient utterances stand in window order, one a line: time (with month and day where the window
+spans several days), author and verbatim sentences. After
+each span that presupposes something stands its evidence, in brackets: author, time and verbatim
+sentences of the earlier message. Nothing in it is worded by the program; where a message is too long
+to be quoted by the sentence, its beginning ends in an ellipsis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from backscroll.operators.gaps.gap import Gap
+from backscroll.operators.language.lexicon import words
+from backscroll.operators.language.salience import Reading, read
+from backscroll.operators.language.sentences import sentences
+from backscroll.operators.language.tokens import count, decode, encode
+from backscroll.operators.memory.request import MemoryTurn
+from backscroll.operators.messages import Turn
+from backscroll.operators.summary.evidence import Evidence, match_evidence
+
+__all__ = ["Digest", "ExtractiveSummarizer"]
+
+_LEAST_LINE = 10  # tokens: time, name and a few words
+
+
+_RESOLVED = 0.3  # what evidence adds to the salience of an utterance
+
+
+_NAME = 40  # characters
+
+
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The text, and for each gap that it resolves (by index) the memory turn it does so with."""
+
+    text: str
+    evidence: Mapping[int, MemoryTurn]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """An utterance that may get a line, and the gap that evidence was found for."""
+
+    reading: Reading
+    gap: int | None
+
+    @property
+    def turn(self) -> Turn:
+        return self.reading.turn
+
+    @property
+    def score(self) -> float:
+        return self.reading.salience + _RESOLVED * (self.gap is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractiveSummarizer:
+    """Writes digests of at most `max_tokens` tokens, 32 or more."""
+
+    max_tokens: int = 200
+    name: str = field(default="extractive", init=False)
+
+    def summarize(self, turns: Sequence[Turn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Digest:
+        """The digest of a window; every window with a word in it gets a line."""
+        readings = read(turns)
+        evidence = match_evidence(readings, gaps, memory)
+        resolved = {gaps[index].utterance: index for index in evidence}
+        candidates = [
+            _Candidate(reading, resolved.get(reading.turn.id))
+            for reading in readings
+            if reading.turn.text.strip()
+        ]
+        candidates.sort(key=lambda candidate: (-candidate.score, candidate.turn.seq))
+        days = {turn.ts.date() for turn in turns}
+        return self._fill(candidates, gaps, evidence, "%H:%M" if len(days) == 1 else "%m-%d %H:%M")
+
+    def _fill(
+        self,
+        candidates: Iterable[_Candidate],
+        gaps: Sequence[Gap],
+        evidence: Mapping[int, Evidence],
+        clock: str,
+    ) -> Digest:
+        """Take the best candidates until the budget is used up, and set them in order."""
+        lines, used, said = list[tuple[int, str]](), dict[int, MemoryTurn](), set[str]()
+        left = self.max_tokens
+        for candidate in candidates:
+            if left < _LEAST_LINE:
+                break
+            turn, index = candidate.turn, candidate.gap
+            spoken = {word.stem for word in words(turn.text)}
+            repeats = len(spoken & said) > 0.8 * len(spoken)
+            if lines and (candidate.score <= 0 or repeats):
+                continue
+            head = f"{turn.ts:{clock}} {_name(turn)}:"
+            line = None
+            if index is not None:
+                line = self._line(head, turn, left, (gaps[index], evidence[index]))
+            if line is None:  # no evidence, or no room for it
+                index, line = None, self._line(head, turn, left, None)
+            if line is None:
+                continue
+            lines.append((turn.seq, line))
+            left -= count(line + "\n")
+            said |= spoken
+            if index is not None:
+                used[index] = evidence[index][0]
+        if not lines:
+            turns = [candidate.turn for candidate in candidates][:1]
+            lines = [(turn.seq, self._beginning(f"{turn.ts:{clock}} {_name(turn)}:", turn)) for turn in turns]
+        return Digest("\n".join(line for _, line in sorted(lines)), used)
+
+    def _line(self, head: str, turn: Turn, left: int, needs: tuple[Gap, Evidence] | None) -> str | None:
+        """One utterance with its evidence, whole or in part; None if nothing of it fits."""
+        quoted, note = None, ""
+        if needs is not None:
+            gap, evidence = needs
+            start = turn.text.find(gap.quote)
+            quoted = (start, start + len(gap.quote)) if start >= 0 else None
+            note = _note(evidence, turn)
+        for first, last in _extents(turn.text, quoted):
+            at = last if quoted is None else min(max(quoted[1], first), last)
+            line = " ".join(f"{head} {turn.text[first:at]}{note}{turn.text[at:last]}".split())
+            if count(line + "\n") <= min(left, max(self.max_tokens // 2, _LEAST_LINE)):
+                return line
+        return None
+
+    def _beginning(self, line: str, turn: Turn) -> str:
+        """The first words of a message too long for the digest, up to the last that fits."""
+        for word in _WORD.findall(turn.text):
+            if count(f"{line} {word} …") > self.max_tokens:
+                return self._cut(line, word) if line.endswith(":") else f"{line} …"
+            line += " " + word
+        return line
+
+    def _cut(self, line: str, word: str) -> str:
+        """A line with as much of one endless word as fits."""
+        tokens = encode(word)[: self.max_tokens]
+        while tokens and count(f"{line} {decode(tokens)} …") > self.max_tokens:
+            tokens.pop()
+        return f"{line} {decode(tokens)} …"
+
+
+def _name(turn: Turn) -> str:
+    """The author's name, or the beginning of one that would not leave room for words."""
+    return turn.author.name[:_NAME]
+
+
+def _note(evidence: Evidence, turn: Turn) -> str:
+    """Evidence in brackets: author, time (with the date if it is another day) and verbatim words."""
+    earlier, quote = evidence[0].turn, evidence[1]
+    same_day = earlier.ts.date() == turn.ts.date()
+    return f" [{_name(earlier)}, {earlier.ts:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}}: {quote}]"
+
+
+def _extents(text: str, quoted: tuple[int, int] | None) -> list[tuple[int, int]]:
+    """Sentence-aligned parts of a message to try, longest first; all hold the quote if there is one."""
+    spans = sentences(text)
+    if not spans:
+        return []
+    if quoted is None:
+        core = [max(spans, key=lambda span: sum(1 for _ in words(text[slice(*span)])))]
+    else:
+        core = [span for span in spans if span[1] > quoted[0] and span[0] < quoted[1]]
+    extents = [(spans[0][0], spans[-1][1])]
+    if core:
+        extents += [(core[0][0], spans[-1][1]), (core[0][0], core[-1][1])]
+    return list(dict.fromkeys(extents))

@@ -1,0 +1,203 @@
+"""Summary writing as a stage: an extractive digest, or a language model's text checked against the chat.
+
+Whatever fails falls back to the digest and says so in `degraded`, or raises, as the caller chose: no
+window is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, Protocol
+
+from pydantic import AfterValidator
+
+from backscroll.operators.gaps.gap import Gap
+from backscroll.operators.language.identify import language_name
+from backscroll.operators.llm.prompts import fenced, load_prompt, turn_line
+from backscroll.operators.llm.protocol import LLM, LLMError, ModelAnswer, Prompt, Usage, fallback_reason
+from backscroll.operators.memory.request import MemoryTurn
+from backscroll.operators.runtime.calls import on_executor
+from backscroll.operators.stream.windows import Window
+from backscroll.operators.summary.extractive import ExtractiveSummarizer
+from backscroll.operators.summary.unsupported import unsupported_spans
+
+__all__ = ["ExtractiveWriting", "ModelWriting", "SummaryStage", "Written", "WrittenSummary", "summary_prompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A summary's text and kind; `evidence` is the memory turn for each gap that it resolves."""
+
+    text: str
+    kind: Literal["extractive", "abstractive"]
+    model: str
+    evidence: Mapping[int, MemoryTurn] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    degraded: str | None = None
+    unsupported: tuple[str, ...] = ()
+
+
+class SummaryStage(Protocol):
+    """Writes the summary of a window."""
+
+    async def write(self, window: Window, gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Written:
+        """The summary."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractiveWriting:
+    """The extractive digest, on the executor."""
+
+    summarizer: ExtractiveSummarizer
+
+    async def write(self, window: Window, gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Written:
+        """The digest."""
+        digest = await on_executor(lambda: self.summarizer.summarize(window.turns, gaps, memory))
+        return Written(digest.text, "extractive", self.summarizer.name, digest.evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWriting:
+    """A model's summary, checked against window and memory.
+
+    Args:
+        llm: the model.
+        model: its name.
+        extractive: what stands in when the model fails or may not be believed.
+        max_tokens: most tokens of a summary.
+        temperature: of sampling; 0 in production, 0.7 in the paper's evaluation.
+        fail: raise what the model failed with instead of falling back.
+        replace_unsupported: give the extractive digest instead of a summary that, asked twice,
+            states what no message says; otherwise it is kept and marked.
+    """
+
+    llm: LLM
+    model: str
+    extractive: SummaryStage
+    max_tokens: int = 200
+    temperature: float = 0.0
+    fail: bool = False
+    replace_unsupported: bool = False
+
+    async def write(self, window: Window, gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Written:
+        """The summary, or the extractive one with the reason in `degraded`.
+
+        Raises:
+            LLMError: no answer could be had, and falling back is not wanted.
+        """
+        try:
+            text, usage = await self._ask(window, memory)
+            unsupported = await _unsupported(text, window, memory)
+            if unsupported:
+                text, unsupported, usage = await self._again(window, memory, text, unsupported, usage)
+        except LLMError as err:
+            if self.fail:
+                raise
+            return await self._degrade(window, gaps, memory, err.usage, fallback_reason("summary", err))
+        if unsupported and self.replace_unsupported:
+            return await self._degrade(window, gaps, memory, usage, "summary: unsupported")
+        resolved = (await self.extractive.write(window, gaps, memory)).evidence
+        return Written(text, "abstractive", self.model, resolved, usage, None, unsupported)
+
+    async def _ask(
+        self, window: Window, memory: Sequence[MemoryTurn], unsupported: Sequence[str] = ()
+    ) -> tuple[str, Usage]:
+        prompt = await on_executor(
+            lambda: summary_prompt(
+                window,
+                memory,
+                model=self.model,
+                max_tokens=self.max_tokens,
+                temperature=self.temperature,
+                unsupported=unsupported,
+            )
+        )
+        answer = await self.llm.ask(prompt, WrittenSummary)
+        return answer.value.summary.strip(), answer.usage
+
+    async def _again(
+        self,
+        window: Window,
+        memory: Sequence[MemoryTurn],
+        text: str,
+        unsupported: tuple[str, ...],
+        usage: Usage,
+    ) -> tuple[str, tuple[str, ...], Usage]:
+        """One more try that is told what was unsupported; the better of the two stays."""
+        try:
+            second, cost = await self._ask(window, memory, unsupported)
+        except LLMError as err:
+            return text, unsupported, usage + err.usage
+        still = await _unsupported(second, window, memory)
+        if len(still) < len(unsupported):
+            text, unsupported = second, still
+        return text, unsupported, usage + cost
+
+    async def _degrade(
+        self,
+        window: Window,
+        gaps: Sequence[Gap],
+        memory: Sequence[MemoryTurn],
+        usage: Usage,
+        reason: str,
+    ) -> Written:
+        digest = await self.extractive.write(window, gaps, memory)
+        return Written(digest.text, digest.kind, digest.model, digest.evidence, usage, reason)
+
+
+async def _unsupported(text: str, window: Window, memory: Sequence[MemoryTurn]) -> tuple[str, ...]:
+    return await on_executor(lambda: unsupported_spans(text, window.turns, memory))
+
+
+def summary_prompt(
+    window: Window,
+    memory: Sequence[MemoryTurn],
+    *,
+    model: str,
+    max_tokens: int,
+    temperature: float = 0.0,
+    unsupported: Sequence[str] = (),
+) -> Prompt:
+    """Ask for the summary of a window, with its memory where there is one.
+
+    Args:
+        window: the window with its turns.
+        memory: earlier turns, in the order of the channel.
+        model: the model's name.
+        max_tokens: most tokens of the summary.
+        temperature: of sampling.
+        unsupported: spans of an earlier answer that nothing supported; the model is told.
+    """
+    prompt = load_prompt("summary" if memory else "summary_without_memory")
+    parts = {"memory": [turn_line(entry.turn, entry.text) for entry in memory]} if memory else {}
+    parts["window"] = [turn_line(turn, turn.text) for turn in window.turns]
+    fence, user = fenced(parts)
+    language = language_name([turn.text for turn in window.turns])
+    system = prompt.fill(language=language, max_words=int(max_tokens * 0.6), fence=fence)
+    if unsupported:
+        spans = "\n".join(f"- {' '.join(span.split())}" for span in unsupported)
+        system += f"\n\nAn earlier attempt stated these, which no message says. Leave them out:\n{spans}"
+    return Prompt(
+        stage="summary",
+        version=prompt.version,
+        model=model,
+        system=system,
+        user=user,
+        subject=window.ref,
+        max_tokens=2 * max_tokens + 64,  # room for the JSON around it; a cut answer is a failure
+        temperature=temperature,
+        recalled=tuple(entry.turn.seq for entry in memory),
+    )
+
+
+def _stripped(text: str) -> str:
+    if stripped := text.strip():
+        return stripped
+    raise ValueError("the text is empty")
+
+
+class WrittenSummary(ModelAnswer):
+    """The summary of a window, not empty."""
+
+    summary: Annotated[str, AfterValidator(_stripped)]

@@ -1,0 +1,29 @@
+"""A store without vectors gets them, by the command that the refusal names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.commands import records, run, write_chat
+
+
+def test_the_command_that_a_refusal_names_makes_the_store_usable(tmp_path: Path) -> None:
+    chat, store = tmp_path / "chat.jsonl", tmp_path / "store"
+    write_chat(chat, ["a"], 100)
+    run("ingest", chat, "--store", store, "--embedding-model", "none")
+    refused = run("replay", chat, "--store", store, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.rstrip().endswith(f"or run: backscroll reindex --store {store}")
+    done = run("reindex", "--store", store)
+    assert "3 windows" in done.stderr
+    found = records(run("replay", chat, "--store", store).stdout.splitlines())
+    fresh = records(run("replay", chat).stdout.splitlines())
+    assert found == fresh
+    assert {record["models"]["embedding"] for record in found.values()} == {"all-MiniLM-L6-v2"}
+
+
+def test_a_directory_that_is_no_store_is_one_clear_line(tmp_path: Path) -> None:
+    done = run("reindex", "--store", tmp_path / "nowhere", check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "nowhere" in done.stderr.splitlines()[-1]

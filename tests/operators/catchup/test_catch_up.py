@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backscroll.operators.catchup.catch_up import catch_up
+from backscroll.operators.catchup.context import Recalling
+from backscroll.operators.catchup.digest import SECTIONS, ChannelDigest, ChannelRead, line
+from backscroll.operators.catchup.digest_json import to_json
+from backscroll.operators.catchup.people import Person
+from backscroll.operators.catchup.period import Bound, Spans
+from backscroll.operators.gaps.rules import RulesDetector
+from backscroll.operators.history.channel import AsOf
+from backscroll.operators.language.tokens import count
+from backscroll.operators.memory.registry import STRATEGIES
+from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.messages import NOBODY, ChannelKey, Turn
+from support.chats import KEY, START, channel, chat
+
+ALL = Spans(Bound(START), None)
+
+
+def recalling(read: ChannelRead) -> Recalling:
+    request = MemoryRequest((), (), AsOf(read.history, 0), None)
+    return Recalling(RulesDetector(), STRATEGIES["recent"], request)
+
+
+def digests(
+    *channels: ChannelRead, me: str | None = None, max_tokens: int = 400, spans: Spans = ALL
+) -> list[ChannelDigest]:
+    authors = [turn.author for one in channels for turn in one.turns]
+    person = None if me is None else Person.named(me, authors)
+    return catch_up(
+        channels, spans, recalling=recalling(channels[0]), me=person, max_tokens=max_tokens, zone=UTC
+    )
+
+
+def shown(digest: ChannelDigest) -> dict[str, list[tuple[str, str | None]]]:
+    """The ids of the lines by section, and why they concern the reader."""
+    return {
+        name: [(item.messages[0].id, item.for_me) for item in items]
+        for name, items in digest.sections.items()
+    }
+
+
+TALK = chat(
+    "Ana: We decided to move the import of the bookings to Sunday night.",
+    "Ben: Cem, can you rotate the tokens of the nine agencies by Friday?",
+    "Cem>m1: Sure.",
+    "Cem: I'll write the mail about the berth plan tomorrow.",
+    "Dora: Where do the reports of the harbour master end up?",
+    "opsbot: deployed #2107 to gannet",
+    "Ana: Ben knows the printer in the control room best.",
+    "Ana>m3: Use the template from the crane project for it.",
+)
+
+
+def test_what_concerns_the_reader_comes_first_with_its_reason() -> None:
+    (digest,) = digests(channel(TALK), me="Cem")
+    assert shown(digest) == {
+        "for_me": [("m1", "action"), ("m3", "action"), ("m7", "reply")],
+        "decisions": [("m0", None)],
+        "questions": [("m4", None)],
+        "highlights": [("m6", None)],
+    }
+    assert digest.advice == "read"
+    assert tuple(digest.sections) == ("for_me", "decisions", "questions", "highlights")
+
+
+def test_a_line_has_owner_date_and_the_message_that_it_answers() -> None:
+    (digest,) = digests(channel(TALK), me="Cem")
+    task, mail, reply = digest.sections["for_me"]
+    assert (task.owner, task.due and (task.due.text, str(task.due.date))) == (
+        "Cem",
+        ("by Friday", "2026-03-06"),
+    )
+    assert (mail.owner, mail.due and str(mail.due.date)) == ("Cem", "2026-03-03")
+    assert [(one.turn.id, one.text) for one in reply.explained] == [
+        ("m3", "I'll write the mail about the berth plan tomorrow.")
+    ]
+
+
+def test_what_is_left_out_is_counted() -> None:
+    deleted = Turn(8, "m8", START, NOBODY, "", 0, 0, deleted=True)
+    (digest,) = digests(channel([*TALK, deleted]), me="Cem")
+    assert (digest.messages, digest.people) == (8, ("Ana", "Ben", "Cem", "Dora"))
+    left = digest.left_out
+    assert (left.bots, left.deleted, left.unmentioned, left.items, left.dropped) == (1, 1, 1, 0, 0)
+
+
+def test_without_a_reader_decisions_and_actions_make_a_channel_worth_reading() -> None:
+    (digest,) = digests(channel(TALK))
+    assert digest.advice == "read"
+    assert "for_me" not in digest.sections
+    assert shown(digest)["actions"] == [("m1", None), ("m3", None)]
+
+
+def test_a_channel_of_others_greetings_can_be_skipped() -> None:
+    (digest,) = digests(channel(chat("Ana: good morning!", "Ben: hi hi")), me="Cem")
+    assert digest.advice == "skip"
+    assert len(list(digest.items)) == 1
+
+
+def test_one_message_is_quoted() -> None:
+    spans = Spans(Bound(TALK[5].ts, KEY, 5), Bound(TALK[6].ts, KEY, 6))
+    (digest,) = digests(channel(TALK), spans=spans)
+    assert digest.quoted == TALK[6]
+    assert digest.sections == {}
+
+
+def test_nothing_in_the_span_gives_no_digest() -> None:
+    late = Spans(Bound(datetime(2027, 1, 1, tzinfo=UTC)), None)
+    assert digests(channel(TALK), spans=late) == []
+
+
+def test_the_busiest_channel_comes_first_and_channels_stay_apart() -> None:
+    other = ChannelKey("default", "random")
+    quiet = [replace(turn, id=f"x{turn.seq}") for turn in chat("Eva: The cake is in the kitchen.", key=other)]
+    found = digests(channel(quiet, other), channel(TALK), me="Cem")
+    assert [digest.key for digest in found] == [KEY, other]
+    assert {turn.id for item in found[0].items for turn in item.messages} <= {turn.id for turn in TALK}
+
+
+def test_an_earlier_message_outside_the_span_explains_a_line_in_it() -> None:
+    spans = Spans(Bound(TALK[6].ts, KEY, 6), None)
+    again = [
+        *TALK,
+        replace(TALK[0], seq=8, id="m8", ts=TALK[7].ts, text="Nine agencies got the mail with pictures."),
+    ]
+    (digest,) = digests(channel(again), spans=spans, me="Cem")
+    (reply,) = digest.sections["for_me"]
+    assert [one.turn.id for one in reply.explained] == ["m3"]
+    assert {turn.id for item in digest.items for turn in item.messages} == {"m7", "m8"}
+
+
+def test_the_json_form_names_every_section_and_links_every_message() -> None:
+    found = digests(channel(TALK), me="Cem")
+    fields = orjson.loads(to_json(found, ALL, time_zone="UTC", me="Cem", quiet=[ChannelKey("a", "b/c")]))
+    assert (fields["version"], fields["since"], fields["until"]) == (1, "2026-03-02T09:00:00Z", None)
+    assert fields["quiet"] == ["a/b%2Fc"]
+    (only,) = fields["channels"]
+    assert [len(only[name]) for name in SECTIONS] == [3, 1, 0, 1, 1]
+    assert only["for_me"][0] == {
+        "kind": "action",
+        "for_me": "action",
+        "text": "Cem, can you rotate the tokens of the nine agencies by Friday?",
+        "written": False,
+        "messages": [
+            {
+                "id": "m1",
+                "seq": 1,
+                "author": "Ben",
+                "ts": "2026-03-02T09:05:00Z",
+                "permalink": "https://chat.example.com/ops/m1",
+            }
+        ],
+        "explained": [],
+        "owner": "Cem",
+        "due": {"text": "by Friday", "date": "2026-03-06"},
+    }
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.sampled_from(["Ana", "Cem", "bot"]), st.text(max_size=60)), min_size=2, max_size=8),
+    st.integers(32, 200),
+    st.integers(0, 8),
+)
+def test_every_line_rests_on_messages_of_the_span_and_the_tokens_hold(
+    said: list[tuple[str, str]], tokens: int, first: int
+) -> None:
+    turns = chat(*(f"{name}: {text}" for name, text in said))
+    spans = Spans(Bound(turns[min(first, len(turns) - 1)].ts), None)
+    for digest in digests(channel(turns), me="Cem", max_tokens=tokens, spans=spans):
+        inside = {turn.id for turn in turns if spans.holds(KEY, turn)}
+        items = list(digest.items)
+        assert digest.messages == len(inside)
+        assert {turn.id for item in items for turn in item.messages} <= inside
+        costs = [count(line(item) + "\n") for item in items]
+        assert len(items) <= 1 or sum(costs) <= tokens
+        assert digest.quoted is not None or items
+
+
+def test_with_few_tokens_the_most_important_lines_stay_and_the_rest_is_counted() -> None:
+    sizes = {}
+    for tokens in (32, 60, 200):
+        (digest,) = digests(channel(TALK), me="Cem", max_tokens=tokens)
+        sizes[tokens] = shown(digest), digest.left_out.items
+    assert sizes[32] == ({"for_me": [("m1", "action")]}, 4)
+    assert sizes[60] == (
+        {"for_me": [("m1", "action")], "decisions": [("m0", None)], "highlights": [("m6", None)]},
+        3,
+    )
+    everything = {
+        "for_me": [("m1", "action"), ("m3", "action"), ("m7", "reply")],
+        "decisions": [("m0", None)],
+        "questions": [("m4", None)],
+        "highlights": [("m6", None)],
+    }
+    assert sizes[200] == (everything, 0)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backscroll.operators.catchup.people import Person, addressed
+from backscroll.operators.messages import Author
+
+AUTHORS = [
+    Author("u1", "Ana Silva"),
+    Author("u2", "Ben"),
+    Author("u3", "Will"),
+    Author("u4", "Tomás"),
+    Author("u5", "林"),
+    Author("b1", "Ana bot", bot=True),
+]
+
+
+def person(name: str) -> Person:
+    return Person.named(name, AUTHORS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mentioned"),
+    [
+        ("Ana Silva", "over to you, ana", True),
+        ("ana", "Anatomy of a bug", False),
+        ("@u1", "<@u1> look", True),
+        ("Will", "I will do it", False),
+        ("Will", "ask Will about it", True),
+        ("Tomas", "¿@Tomás puede?", True),
+        ("tomás", "Tomas sabe", True),
+        ("林", "林さん、お願いできますか?", True),
+        ("Zoe", "Zoe is new", True),
+    ],
+)
+def test_a_name_is_found_as_a_word(name: str, text: str, mentioned: bool) -> None:
+    assert person(name).is_mentioned(text) is mentioned
+
+
+def test_a_person_wrote_what_the_author_with_their_id_or_name_wrote() -> None:
+    assert person("ANA").wrote(Author("u1", "Ana S."))
+    assert not person("Ana").wrote(Author("u2", "Ben"))
+    assert person("u2").name == "Ben"
+
+
+def test_a_first_name_that_two_have_is_nobody() -> None:
+    two = [Author("1", "Ana Silva"), Author("2", "Ana Costa")]
+    assert Person.named("Ana", two).ids == frozenset()
+    assert Person.named("Ana Costa", two).names == ("Ana Costa",)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name"),
+    [
+        ("Ben, send them the file", "Ben"),
+        ("ben please check", "Ben"),
+        ("can you look, @u2", None),
+        ("what do we do, Ben?", "Ben"),
+        ("Ben decides things until Monday", None),
+        ("お願いします、林さん。", "林"),
+    ],
+)
+def test_a_sentence_speaks_to_whom_it_calls(sentence: str, name: str | None) -> None:
+    found = addressed(sentence, [person("Ben"), person("林")])
+    assert (found and found.name) == name
+
+
+@given(st.text(min_size=1, max_size=20), st.text(max_size=60))
+def test_any_name_is_found_after_an_at_sign_or_searched_in_vain(name: str, text: str) -> None:
+    found = Person.named(name, AUTHORS)
+    assert isinstance(found.is_mentioned(text), bool)
+    assert addressed(text, [found]) in (None, found)

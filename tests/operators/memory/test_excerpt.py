@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from backscroll.operators.gaps.gap import Gap
+from backscroll.operators.history.channel import ChannelHistory
+from backscroll.operators.memory import excerpt as module
+from backscroll.operators.memory.excerpt import Excerpt, excerpt
+from backscroll.operators.memory.registry import STRATEGIES
+from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.stream.windows import Window
+from support.building import HashingEmbedder, history_of, windows_of
+
+EMBEDDER = HashingEmbedder()
+SAID = [[f"berth {n} is free on day {n}", "ok then"] for n in range(40)]
+SAID[7] = ["the bilge pump leaks", "Marta ordered a gasket for it"]
+WINDOW = windows_of([*SAID, ["did the gasket for the bilge pump come?", "not yet"]])[-1]
+
+
+@pytest.fixture
+def history() -> ChannelHistory:
+    return history_of(windows_of(SAID), embedder=EMBEDDER)
+
+
+def asking(history: ChannelHistory, window: Window = WINDOW) -> MemoryRequest:
+    gap = Gap(window.turns[0].id, "the gasket", "which gasket?", "gasket bilge pump", ("gasket",))
+    return MemoryRequest(window.turns, [gap], history.as_of(window.ref.first_seq), EMBEDDER)
+
+
+def test_a_history_that_is_not_long_is_taken_whole(history: ChannelHistory) -> None:
+    request = asking(history)
+    assert excerpt(request) is request.history
+
+
+def test_of_a_long_history_the_latest_windows_and_those_found_are_taken(
+    history: ChannelHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RECENT", 3)
+    monkeypatch.setattr(module, "_FOUND", 2)
+    taken = excerpt(asking(history))
+    assert isinstance(taken, Excerpt)
+    assert len(taken.chosen) == 5
+    assert taken.chosen[-3:] == (37, 38, 39)
+    assert 7 in taken.chosen
+    assert list(taken.chosen) == sorted(taken.chosen)
+
+
+def test_an_excerpt_reads_as_a_history_of_its_windows_alone(history: ChannelHistory) -> None:
+    taken = Excerpt.of(history.as_of(80), [7, 8, 39])
+    alone = history_of(windows_of([SAID[7], SAID[8], SAID[39]]), embedder=EMBEDDER).as_of(6)
+    assert taken.before_seq == alone.before_seq == 6
+    assert [taken.turn(seq).text for seq in range(6)] == [alone.turn(seq).text for seq in range(6)]
+    assert [taken.turn(seq).seq for seq in range(6)] == [14, 15, 16, 17, 78, 79]
+    ours, theirs = taken.turn_rows(), alone.turn_rows()
+    columns = [column for column in range(theirs.columns.shape[1]) if column != 1]  # but the time
+    np.testing.assert_array_equal(ours.columns[:, columns], theirs.columns[:, columns])
+    np.testing.assert_array_equal(ours.row, theirs.row)
+    for word in ("gasket", "berth", "leak"):
+        assert ours.frequency()[ours.number(word)] == theirs.frequency()[theirs.number(word)]
+    np.testing.assert_array_equal(taken.all_turn_vectors, alone.all_turn_vectors)
+
+
+def test_the_memory_of_a_long_history_names_the_turns_as_they_stand_in_it(
+    history: ChannelHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RECENT", 3)
+    monkeypatch.setattr(module, "_FOUND", 2)
+    memory = STRATEGIES["backscroll"](asking(history))
+    assert {entry.turn.seq for entry in memory} >= {14, 15}
+    assert all(entry.turn == history.turns(entry.turn.seq, entry.turn.seq)[0] for entry in memory)

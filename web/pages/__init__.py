@@ -1,0 +1,1 @@
+"""The pages: channels, search, messages."""

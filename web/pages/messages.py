@@ -1,0 +1,136 @@
+"""The pages of messages: of a window, around one, and those that a sentence or a phrase leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+
+from backscroll.connectors.lancedb.reader import ChannelEntry
+from backscroll.operators.messages import Turn
+from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary
+from backscroll.web.access import Reader
+from backscroll.web.api import Place
+from backscroll.web.cards import Text, marked, place
+from backscroll.web.dependencies import Channel, ReaderOf, library_of
+from backscroll.web.library import Card
+from backscroll.web.rendering import page
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+
+
+_AROUND = 8  # messages before and after one
+
+
+_AROUND_EVIDENCE = 2
+
+
+@router.get("/c/{namespace}/{channel}/w/{seq}")
+def window(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Response:
+    """All messages of the window that holds a turn."""
+    card = _card(request, entry, seq)
+    turns = library_of(request).store.turns(entry.key, card.window.first_seq, card.window.last_seq)
+    return _page(request, "window.html", reader, card, entry=entry, turns=turns)
+
+
+@router.get("/c/{namespace}/{channel}/at/{seq}")
+def message(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Response:
+    """A message with those around it."""
+    card = _card(request, entry, seq)
+    turns = library_of(request).context(entry.key, seq, _AROUND)
+    return _page(
+        request,
+        "message.html",
+        reader,
+        card,
+        entry=entry,
+        turns=turns,
+        seq=seq,
+        around=_AROUND,
+    )
+
+
+@router.get("/c/{namespace}/{channel}/w/{seq}/rests")
+def rests(
+    request: Request, reader: ReaderOf, entry: Channel, seq: int, on: Annotated[list[Place], Query()]
+) -> Response:
+    """The messages that a sentence rests on."""
+    card = _card(request, entry, seq)
+    turns = library_of(request).store.turns_at(entry.key, on[:10])
+    return _page(request, "rests.html", reader, card, entry=entry, turns=turns)
+
+
+@router.get("/c/{namespace}/{channel}/w/{seq}/gap/{number}")
+def gap(request: Request, reader: ReaderOf, entry: Channel, seq: int, number: int) -> Response:
+    """What a phrase presupposes, and the earlier messages that say it, in their context."""
+    card = _card(request, entry, seq)
+    summary = card.summary
+    if summary is None or not 0 <= number < len(summary.gaps):
+        raise HTTPException(404, "this phrase is no longer in the summary")
+    library, entry_gap = library_of(request), summary.gaps[number]
+    said = place(summary, entry_gap)
+    contexts = [
+        (memory.seq, library.context(entry.key, memory.seq, _AROUND_EVIDENCE))
+        for memory in _explaining(summary, entry_gap, number)
+    ]
+    turns = library.store.turns_at(entry.key, [said] if said >= 0 else [])
+    return _page(
+        request,
+        "gap.html",
+        reader,
+        card,
+        entry=entry,
+        turns=turns,
+        marked_gaps=[(number, entry_gap)],
+        gap=entry_gap,
+        contexts=contexts,
+    )
+
+
+def _explaining(summary: Summary, gap: GapEntry, number: int) -> list[MemoryEntry]:
+    """The memory that resolves a gap; where none does, the two messages that came closest."""
+    if gap.evidence:
+        found = [entry for entry in summary.memory if entry.id in gap.evidence]
+    else:
+        near = [entry for entry in summary.memory if entry.gap == number]
+        found = sorted(near, key=lambda entry: entry.rank)[:2]
+    return list({entry.seq: entry for entry in found}.values())
+
+
+def _page(
+    request: Request,
+    template: str,
+    reader: Reader,
+    card: Card,
+    *,
+    entry: ChannelEntry,
+    turns: Sequence[Turn],
+    marked_gaps: Sequence[tuple[int, GapEntry]] | None = None,
+    **shown: Any,
+) -> Response:
+    """A page of turns that belong to a card, with all gaps of its window marked or those given."""
+    pieces = _pieces(card, turns, marked_gaps)
+    channel = {"reader": reader, "entry": entry, "key": entry.key}
+    return page(request, template, **channel, card=card, turns=turns, pieces=pieces, **shown)
+
+
+def _card(request: Request, entry: ChannelEntry, seq: int) -> Card:
+    found = library_of(request).card_of(entry.key, seq) if 0 <= seq < entry.turns else None
+    if found is None:
+        raise HTTPException(404, f"message {seq} not found in this channel")
+    return found
+
+
+def _pieces(
+    card: Card, turns: Sequence[Turn], gaps: Sequence[tuple[int, GapEntry]] | None
+) -> dict[int, list[Text]]:
+    """The texts of turns by place; those of the card's window with their gaps marked."""
+    if gaps is None:
+        gaps = list(enumerate(card.summary.gaps)) if card.summary else []
+    return {
+        turn.seq: marked(turn.text, [(at, gap) for at, gap in gaps if gap.utterance == turn.id])
+        for turn in turns
+    }

@@ -1,0 +1,112 @@
+"""The pages of what is looked for: catching up, and search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from backscroll.connectors.lancedb.reader import ChannelEntry
+from backscroll.operators.catchup.period import SpanError
+from backscroll.operators.memory.search import Hit
+from backscroll.web.cookies import keep_name, kept_name
+from backscroll.web.dependencies import Channel, ReaderOf, catch_up_of, channels_called, library_of
+from backscroll.web.rendering import page, tells
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+
+
+_SINCE = "yesterday"
+
+
+_TOKENS, _TOKENS_OF_ALL = 600, 1500
+
+
+_SEARCHED = 12  # channels at once, the latest ones
+
+
+_FOUND = 20
+
+
+Name = Annotated[str, Query(max_length=512)]
+
+
+Searched = Annotated[str, Query(max_length=1000)]
+
+
+@router.get("/catchup")
+def catchup(
+    request: Request,
+    reader: ReaderOf,
+    *,
+    channel: Name = "",
+    since: Name = "",
+    until: Name = "",
+    me: Annotated[str | None, Query(max_length=512)] = None,
+) -> Response:
+    """What the reader has missed, in a channel or in all: what is for them first."""
+    entries, catch_up = channels_called(request, reader, channel), catch_up_of(request)
+    name = kept_name(request) if me is None else me.strip()
+    since = since.strip() or _SINCE
+    tokens = _TOKENS if channel else _TOKENS_OF_ALL
+    found, wrong = None, None
+    try:
+        found = catch_up.missed(
+            entries, since=since, until=until.strip() or None, me=name or None, max_tokens=tokens
+        )
+    except SpanError as err:  # told beside the form, to be put right
+        wrong = str(err)
+    response = page(
+        request,
+        "catchup.html",
+        reader=reader,
+        found=found,
+        wrong=wrong,
+        entries=library_of(request).store.channels(reader.namespaces),
+        key=entries[0].key if channel else None,
+        zone=catch_up.zone,
+        zone_name=catch_up.zone_name,
+        since=since,
+        until=until.strip(),
+        me=name,
+    )
+    if wrong is not None:
+        response.status_code = 400
+    if me is not None:
+        keep_name(response, name)
+    return response
+
+
+@router.get("/search")
+def search_everywhere(request: Request, reader: ReaderOf, q: Searched = "") -> Response:
+    """Search in each of the latest channels, every one by itself."""
+    library = library_of(request)
+    entries = library.store.channels(reader.namespaces)
+    found = [(entry, library.search(entry.key, q, 5)) for entry in entries[:_SEARCHED]] if q.strip() else []
+    found = _best_first([(entry, hits) for entry, hits in found if hits])
+    left_out = max(0, len(entries) - _SEARCHED)
+    return page(request, "search.html", reader=reader, q=q, found=found, left_out=left_out)
+
+
+@router.get("/c/{namespace}/{channel}/search")
+def search_channel(request: Request, reader: ReaderOf, entry: Channel, q: Searched = "") -> Response:
+    """Search in one channel."""
+    hits = list[Hit]() if not q.strip() else library_of(request).search(entry.key, q, _FOUND)
+    found = [(entry, hits)] if hits else []
+    return page(
+        request, "search.html", reader=reader, q=q, found=found, left_out=0, entry=entry, key=entry.key
+    )
+
+
+def _best_first(found: list[tuple[ChannelEntry, list[Hit]]]) -> list[tuple[ChannelEntry, list[Hit]]]:
+    """The channels whose messages hold most words of the query first; those without any where all are."""
+
+    def held(hits: Sequence[Hit]) -> int:
+        return max(sum(map(tells, hit.words)) for hit in hits)
+
+    most = max((held(hits) for _, hits in found), default=0)
+    ranked = sorted(found, key=lambda one: -held(one[1]))
+    return [one for one in ranked if held(one[1]) or not most]
