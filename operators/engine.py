@@ -14,7 +14,7 @@ from backscroll.operators.memory.request import Retrieval
 from backscroll.operators.messages import ChannelKey
 from backscroll.operators.runtime.backpressure import Liveness, Pending
 from backscroll.operators.runtime.metrics import PENDING_WINDOWS
-from backscroll.operators.runtime.progress import Vitals
+from backscroll.operators.runtime.progress import ProgressRecorder
 from backscroll.operators.stream.changes import Changes
 from backscroll.operators.stream.windows import Window, WindowCutter
 from backscroll.operators.summary.stage import SummaryStage
@@ -66,7 +66,7 @@ class Engine:
     pending: Pending = field(default_factory=lambda: Pending(gauge=PENDING_WINDOWS))
     unrecorded: Pending = field(default_factory=Pending)
     liveness: Liveness = field(default_factory=Liveness)
-    vitals: Vitals = field(default_factory=Vitals)
+    vitals: ProgressRecorder = field(default_factory=ProgressRecorder)
     stopping: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
     _waiting: Counter[ChannelKey] = field(default_factory=Counter)

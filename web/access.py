@@ -30,7 +30,7 @@ from typing import Annotated
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-__all__ = ["EVERYTHING", "Access", "AccessError", "Reader", "UnknownReaderError", "read_access", "reader_of"]
+__all__ = ["EVERYTHING", "Access", "AccessError", "UnknownUserError", "User", "read_access", "user_of"]
 
 COOKIE = "backscroll_token"
 
@@ -39,12 +39,12 @@ class AccessError(ValueError):
     """The access file cannot be used; one line says what is wrong in it."""
 
 
-class UnknownReaderError(Exception):
+class UnknownUserError(Exception):
     """A request shows no token and no user that the access file knows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class User:
     """Somebody who reads; `namespaces` is None where all may be read."""
 
     name: str
@@ -55,7 +55,7 @@ class Reader:
         return self.namespaces is None or namespace in self.namespaces
 
 
-EVERYTHING = Reader("", None)
+EVERYTHING = User("", None)
 """The reader of a page that is bound to this machine and has no access file."""
 
 
@@ -63,12 +63,12 @@ EVERYTHING = Reader("", None)
 class Access:
     """The readers by name, the tokens of those that have one, and the proxy that names readers."""
 
-    readers: Mapping[str, Reader]
+    readers: Mapping[str, User]
     tokens: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     header: str | None = None
     addresses: tuple[IPv4Network | IPv6Network, ...] = ()
 
-    def by_token(self, token: str) -> Reader | None:
+    def by_token(self, token: str) -> User | None:
         """The reader that a token belongs to; every token is compared in constant time."""
         given = token.encode()
         found = [name for name, known in self.tokens.items() if compare_digest(known, given)]
@@ -82,7 +82,7 @@ class Access:
             return False
         return any(address in network for network in self.addresses)
 
-    def reader(self, request: Request) -> Reader | None:
+    def reader(self, request: Request) -> User | None:
         """The reader of a request."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
@@ -95,7 +95,7 @@ class Access:
         return None
 
 
-def reader_of(request: Request) -> Reader:
+def user_of(request: Request) -> User:
     """The reader of a request, as a dependency of every route.
 
     Raises:
@@ -104,7 +104,7 @@ def reader_of(request: Request) -> Reader:
     access: Access | None = request.app.state.access
     found = EVERYTHING if access is None else access.reader(request)
     if found is None:
-        raise UnknownReaderError
+        raise UnknownUserError
     return found
 
 
@@ -156,7 +156,7 @@ def read_access(path: Path) -> Access:
     except ValueError as err:
         raise AccessError(f"access file {path}: proxy.addresses: {err}") from err
     return Access(
-        {name: Reader(name, _namespaces(entry.namespaces)) for name, entry in file.readers.items()},
+        {name: User(name, _namespaces(entry.namespaces)) for name, entry in file.readers.items()},
         {name: token.encode() for name, token in tokens.items()},
         file.proxy.header if file.proxy else None,
         networks,

@@ -16,11 +16,18 @@ from backscroll.connectors.lancedb.reader import ChannelEntry
 from backscroll.operators.catchup.digest_json import CatchUpFields
 from backscroll.operators.memory.search import Hit
 from backscroll.operators.messages import Turn
-from backscroll.web.dependencies import Channel, ReaderOf, catch_up_of, channels_called, library_of, watch_of
+from backscroll.web.dependencies import (
+    Channel,
+    CurrentUser,
+    catch_up_of,
+    channels_called,
+    library_of,
+    watcher_of,
+)
 from backscroll.web.events import ChannelMarks
 from backscroll.web.library import Card
 
-__all__ = ["Message", "SearchHit", "router"]
+__all__ = ["MessageView", "SearchHit", "router"]
 
 router = APIRouter(prefix="/api", tags=["api"])
 
@@ -53,7 +60,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageView:
     """A message at its position `seq` in the channel; a deleted one has neither author nor text."""
 
     seq: int
@@ -69,7 +76,7 @@ class Message:
     deleted: bool
 
     @classmethod
-    def of(cls, turn: Turn) -> Message:
+    def of(cls, turn: Turn) -> MessageView:
         """The message of a turn."""
         names = (name for name in cls.__dataclass_fields__ if name != "author")
         author = Writer(turn.author.id, turn.author.name, turn.author.bot)
@@ -80,17 +87,17 @@ class Message:
 class SearchHit:
     """A matching message, and the words of the query that it contains."""
 
-    message: Message
+    message: MessageView
     words: tuple[str, ...]
 
     @classmethod
     def of(cls, hits: Iterable[Hit]) -> list[SearchHit]:
         """Hits, best first."""
-        return [cls(Message.of(hit.turn), hit.words) for hit in hits]
+        return [cls(MessageView.of(hit.turn), hit.words) for hit in hits]
 
 
 @router.get("/channels")
-def channels(request: Request, reader: ReaderOf) -> list[ChannelEntry]:
+def channels(request: Request, reader: CurrentUser) -> list[ChannelEntry]:
     """The channels that the reader may read, most recent first."""
     return library_of(request).store.channels(reader.namespaces)
 
@@ -98,7 +105,7 @@ def channels(request: Request, reader: ReaderOf) -> list[ChannelEntry]:
 @router.get("/catchup", response_class=JSONBytes, responses={200: {"model": CatchUpFields}})
 def catchup(
     request: Request,
-    reader: ReaderOf,
+    reader: CurrentUser,
     *,
     since: Words,
     channel: Name = None,
@@ -147,10 +154,10 @@ def summary(request: Request, entry: Channel, seq: int) -> Card:
 @router.get("/channels/{namespace}/{channel}/messages")
 def messages(
     request: Request, entry: Channel, first_seq: Place = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 100
-) -> list[Message]:
+) -> list[MessageView]:
     """Messages from position `first_seq` on, in channel order."""
     return [
-        Message.of(turn)
+        MessageView.of(turn)
         for turn in library_of(request).store.turns(entry.key, first_seq, first_seq + limit - 1)
     ]
 
@@ -161,13 +168,13 @@ def message(
     entry: Channel,
     id: Annotated[str, Query(min_length=1, max_length=512)],
     around: Annotated[int, Query(ge=0, le=100)] = 0,
-) -> list[Message]:
+) -> list[MessageView]:
     """A message by its id, with `around` messages before and after it."""
     library = library_of(request)
     found = library.store.find(entry.key, id)
     if found is None:
         raise HTTPException(404, "message not found in this channel")
-    return [Message.of(turn) for turn in library.context(entry.key, found.seq, around)]
+    return [MessageView.of(turn) for turn in library.context(entry.key, found.seq, around)]
 
 
 @router.get("/channels/{namespace}/{channel}/search")
@@ -195,5 +202,5 @@ async def events(
         cards = library.cards_at(entry.key, marks.news())
         return marks.sent("summary", [orjson.dumps(card).decode() for card in cards])
 
-    async for event in watch_of(request).events(news):
+    async for event in watcher_of(request).events(news):
         yield event

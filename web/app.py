@@ -16,12 +16,12 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from backscroll.operators.catchup.period import SpanError
+from backscroll.operators.catchup.period import PeriodError
 from backscroll.operators.history.store import HistoryError
 from backscroll.web import api
-from backscroll.web.access import COOKIE, Access, UnknownReaderError
+from backscroll.web.access import COOKIE, Access, UnknownUserError
 from backscroll.web.catchup import BusyError, CatchUp
-from backscroll.web.events import Watch
+from backscroll.web.events import StoreWatcher
 from backscroll.web.library import Library
 from backscroll.web.pages import channels as pages
 from backscroll.web.pages import messages as message_pages
@@ -86,7 +86,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.library, app.state.access, app.state.catch_up = library, access, catch_up
-    app.state.watch = Watch(library.store, poll_seconds)
+    app.state.watch = StoreWatcher(library.store, poll_seconds)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     for part in (api, pages, found_pages, message_pages):
         app.include_router(part.router)
@@ -155,8 +155,8 @@ def _is_https(request: Request, access: Access) -> bool:
 
 
 def _explain_errors(app: FastAPI) -> None:
-    @app.exception_handler(UnknownReaderError)
-    def unknown(request: Request, _: UnknownReaderError) -> Response:
+    @app.exception_handler(UnknownUserError)
+    def unknown(request: Request, _: UnknownUserError) -> Response:
         access: Access = app.state.access
         if not _is_api(request) and request.method == "GET" and access.tokens:
             query = f"?{request.url.query}" if request.url.query else ""
@@ -176,8 +176,8 @@ def _explain_errors(app: FastAPI) -> None:
         first = err.errors()[0]
         return _error(request, 400, f"{first['loc'][-1]}: {first['msg']}")
 
-    @app.exception_handler(SpanError)
-    def no_span(request: Request, err: SpanError) -> Response:
+    @app.exception_handler(PeriodError)
+    def no_span(request: Request, err: PeriodError) -> Response:
         return _error(request, 400, str(err))
 
     @app.exception_handler(BusyError)

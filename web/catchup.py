@@ -19,7 +19,7 @@ from backscroll.operators.catchup.catch_up import in_span
 from backscroll.operators.catchup.digest import ChannelDigest, ChannelRead
 from backscroll.operators.catchup.digest_json import to_json
 from backscroll.operators.catchup.people import Person
-from backscroll.operators.catchup.period import Spans, spans
+from backscroll.operators.catchup.period import Period, parse_period
 from backscroll.operators.messages import ChannelKey
 from backscroll.web.library import HOT, Library
 
@@ -36,7 +36,7 @@ class Digesting(Protocol):
     """Makes the digests of channels, the busiest first."""
 
     def __call__(
-        self, channels: Sequence[ChannelRead], found: Spans, *, me: Person | None, max_tokens: int
+        self, channels: Sequence[ChannelRead], found: Period, *, me: Person | None, max_tokens: int
     ) -> list[ChannelDigest]:
         """The digests of the channels with something in the span."""
         ...
@@ -51,7 +51,7 @@ class CaughtUp:
     """
 
     digests: list[ChannelDigest]
-    spans: Spans
+    spans: Period
     me: str | None
     quiet: list[ChannelKey]
     unread: list[ChannelKey]
@@ -142,15 +142,15 @@ class CatchUp:
             max((entry.end for entry in entries), default=None),
         )
 
-    def _spans(self, entries: Sequence[ChannelEntry], since: str, until: str | None) -> Spans:
+    def _spans(self, entries: Sequence[ChannelEntry], since: str, until: str | None) -> Period:
         ids = [text for text in (since, until) if text]
         turns = self._library.store.named([entry.key for entry in entries], ids)
         if until is not None and until.strip().lower() == "latest" and entries:
             turns.setdefault(entries[0].key, []).extend(self._library.latest(entries[0]))
-        return spans(since, until, turns, now=datetime.now(UTC), zone=self.zone)
+        return parse_period(since, until, turns, now=datetime.now(UTC), zone=self.zone)
 
     def _made(
-        self, channels: Sequence[ChannelRead], found: Spans, me: Person | None, max_tokens: int
+        self, channels: Sequence[ChannelRead], found: Period, me: Person | None, max_tokens: int
     ) -> list[ChannelDigest]:
         places = tuple(
             (channel.key, tuple(turn.seq for turn in in_span(channel, found))) for channel in channels
@@ -183,7 +183,7 @@ class CatchUp:
             self._places.release()
 
 
-def _may_hold(entry: ChannelEntry, found: Spans) -> bool:
+def _may_hold(entry: ChannelEntry, found: Period) -> bool:
     """Whether a channel may have messages in the span; those after a message may be older by the clock."""
     since, until = found.since, found.until
     if entry.key in (since.key, until and until.key):

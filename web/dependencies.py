@@ -10,26 +10,26 @@ from fastapi import Depends, HTTPException, Request
 
 from backscroll.connectors.lancedb.reader import ChannelEntry
 from backscroll.operators.messages import ChannelKey
-from backscroll.web.access import Reader, reader_of
+from backscroll.web.access import User, user_of
 from backscroll.web.catchup import CatchUp
-from backscroll.web.events import Watch
+from backscroll.web.events import StoreWatcher
 from backscroll.web.library import Library
 
 __all__ = [
     "Channel",
-    "ReaderOf",
+    "CurrentUser",
     "catch_up_of",
     "channel_path",
     "channels_called",
     "library_of",
     "open_channel",
-    "watch_of",
+    "watcher_of",
 ]
 
 _DOTS = re.compile(r"\.+")
 
 
-ReaderOf = Annotated[Reader, Depends(reader_of)]
+CurrentUser = Annotated[User, Depends(user_of)]
 
 
 def channel_path(key: ChannelKey) -> str:
@@ -55,12 +55,12 @@ def catch_up_of(request: Request) -> CatchUp:
     return cast(CatchUp, request.app.state.catch_up)
 
 
-def watch_of(request: Request) -> Watch:
+def watcher_of(request: Request) -> StoreWatcher:
     """The watch of the application."""
-    return cast(Watch, request.app.state.watch)
+    return cast(StoreWatcher, request.app.state.watch)
 
 
-def open_channel(namespace: str, channel: str, reader: ReaderOf, request: Request) -> ChannelEntry:
+def open_channel(namespace: str, channel: str, reader: CurrentUser, request: Request) -> ChannelEntry:
     """The channel that an address names.
 
     Raises:
@@ -73,7 +73,7 @@ def open_channel(namespace: str, channel: str, reader: ReaderOf, request: Reques
     return found
 
 
-def channels_called(request: Request, reader: Reader, name: str | None) -> list[ChannelEntry]:
+def channels_called(request: Request, reader: User, name: str | None) -> list[ChannelEntry]:
     """The reader's channel of a name, with its namespace or without; all of the reader's without a name.
 
     Raises:

@@ -13,10 +13,10 @@ from backscroll.connectors.lancedb.reader import StoreReader
 from backscroll.operators.history.store import HistoryError
 from backscroll.operators.messages import ChannelKey
 
-__all__ = ["ChannelMarks", "Watch"]
+__all__ = ["ChannelMarks", "StoreWatcher"]
 
 
-class Watch:
+class StoreWatcher:
     """Looks whether the store was written, once for all who listen.
 
     Args:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Agreement"]
+__all__ = ["AnnotatorAgreement"]
 
 
 @dataclass(slots=True)
-class Agreement:
+class AnnotatorAgreement:
     """Labels of items, each item labelled once by each annotator that did not abstain."""
 
     items: list[Counter[Hashable]] = field(default_factory=list)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from backscroll.benchmarks.construction.agreement import Agreement
+from backscroll.benchmarks.construction.agreement import AnnotatorAgreement
 from backscroll.benchmarks.construction.folder import ToAnnotate
 from backscroll.benchmarks.construction.panel import Panel, WorkStopped
 from backscroll.benchmarks.construction.prompts import passages_prompt, utterances_prompt
@@ -95,8 +95,8 @@ class BuildReport:
     evidence: int = 0
     rejected: Counter[tuple[Stage, str]] = field(default_factory=Counter)
     dropped: Counter[tuple[Stage, str]] = field(default_factory=Counter)
-    agreement: dict[Stage, Agreement] = field(
-        default_factory=lambda: {stage: Agreement() for stage in STAGES}
+    agreement: dict[Stage, AnnotatorAgreement] = field(
+        default_factory=lambda: {stage: AnnotatorAgreement() for stage in STAGES}
     )
 
     @property

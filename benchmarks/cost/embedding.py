@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 from rich.table import Table
 
-from backscroll.benchmarks.cost.embedding_process import EmbeddingProcess, Round, Way
+from backscroll.benchmarks.cost.embedding_process import EmbeddingCase, EmbeddingProcess, Round
 from backscroll.benchmarks.data.dialogues import record_dialogue
 from backscroll.benchmarks.data.gaps import BenchmarkError
 from backscroll.benchmarks.memory.report import wide_console
@@ -73,7 +73,7 @@ def read_texts(folder: Path, windows: int) -> Texts:
     return texts
 
 
-def measure_embedding(texts: Texts, ways: Sequence[Way]) -> list[EmbeddingCost]:
+def measure_embedding(texts: Texts, ways: Sequence[EmbeddingCase]) -> list[EmbeddingCost]:
     """The cost of every way; the first is what the others are compared with.
 
     Raises:
@@ -128,9 +128,9 @@ def bench_embedding(
     """
     texts = read_texts(folder, windows)
     known = {
-        "torch": Way("torch", model=model),
-        "onnx": Way("onnx", model=model, threads=threads),
-        "int8": Way("onnx", "int8", model, threads),
+        "torch": EmbeddingCase("torch", model=model),
+        "onnx": EmbeddingCase("onnx", model=model, threads=threads),
+        "int8": EmbeddingCase("onnx", "int8", model, threads),
     }
     ways = [known[name] for name in names or known if names or name != "int8" or multiplies_int8_exactly()]
     costs = measure_embedding(texts, ways)

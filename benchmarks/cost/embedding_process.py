@@ -16,13 +16,13 @@ import numpy as np
 
 from backscroll.operators.index.embedder import Embedder, Vectors
 
-__all__ = ["EmbeddingProcess", "Round", "Way"]
+__all__ = ["EmbeddingCase", "EmbeddingProcess", "Round"]
 
 _ALONE = 20  # texts embedded one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class EmbeddingCase:
     """A backend and its precision."""
 
     backend: Literal["torch", "onnx"]
@@ -64,7 +64,7 @@ class EmbeddingProcess:
         EmbedderError: the model cannot be loaded.
     """
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, way: EmbeddingCase) -> None:
         spawn = get_context("spawn")
         self._ours, theirs = spawn.Pipe()
         self._process = spawn.Process(target=_serve, args=(way, theirs), daemon=True)
@@ -99,7 +99,7 @@ class EmbeddingProcess:
         return answer
 
 
-def _serve(way: Way, parent: Connection) -> None:
+def _serve(way: EmbeddingCase, parent: Connection) -> None:
     try:
         start = perf_counter()
         embedder = way.load()

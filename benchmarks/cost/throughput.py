@@ -16,7 +16,7 @@ from backscroll.benchmarks.data.gaps import BenchmarkError
 from backscroll.connectors.files.formats import read_file
 from backscroll.operators.messages import MessageError, parse_message
 
-__all__ = ["WAYS", "Figures", "Way", "throughput_table", "write_chat"]
+__all__ = ["WAYS", "Figures", "ThroughputCase", "throughput_table", "write_chat"]
 
 _BETWEEN = timedelta(seconds=20)
 
@@ -25,7 +25,7 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ThroughputCase:
     """A way to run: its name, and what it sets."""
 
     name: str
@@ -36,12 +36,12 @@ _WITHOUT = {"embedding_model": "none"}
 
 
 WAYS = (
-    Way("recent, no gaps", {"strategy": "recent", "max_gaps": 0, **_WITHOUT}),
-    Way("sparse", {"strategy": "sparse", **_WITHOUT}),
-    Way("backscroll without vectors", {"strategy": "backscroll", **_WITHOUT}),
-    Way("backscroll, ONNX", {"embedding_backend": "onnx"}),
-    Way("backscroll, ONNX int8", {"embedding_backend": "onnx", "embedding_precision": "int8"}),
-    Way("backscroll, torch", {"embedding_backend": "torch"}),
+    ThroughputCase("recent, no gaps", {"strategy": "recent", "max_gaps": 0, **_WITHOUT}),
+    ThroughputCase("sparse", {"strategy": "sparse", **_WITHOUT}),
+    ThroughputCase("backscroll without vectors", {"strategy": "backscroll", **_WITHOUT}),
+    ThroughputCase("backscroll, ONNX", {"embedding_backend": "onnx"}),
+    ThroughputCase("backscroll, ONNX int8", {"embedding_backend": "onnx", "embedding_precision": "int8"}),
+    ThroughputCase("backscroll, torch", {"embedding_backend": "torch"}),
 )
 """From the engine alone to everything that runs without a language model."""
 

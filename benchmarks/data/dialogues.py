@@ -58,7 +58,7 @@ class Unstored:
     def finish_change(self, recorded: RecordedWindow) -> None:
         pass
 
-    def resting_on(self, _key: ChannelKey, _seqs: Sequence[int]) -> list[StoredSummary]:
+    def depending_on(self, _key: ChannelKey, _seqs: Sequence[int]) -> list[StoredSummary]:
         return []
 
     def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from backscroll.benchmarks.data.prepend_history import behind
 from backscroll.benchmarks.judge.asking import CountedModel, concurrently
 from backscroll.benchmarks.judge.judge import Judge
 from backscroll.benchmarks.memory.ablations import FULL_TOKENS
-from backscroll.benchmarks.memory.detection import Found, agreement, find_gaps
+from backscroll.benchmarks.memory.detection import DetectorOutput, agreement, find_gaps
 from backscroll.benchmarks.memory.model_written import WRITTEN
 from backscroll.benchmarks.memory.recall import (
     Measured,
@@ -113,7 +113,7 @@ def _stage(folder: Path, detector: str, models: MemoryModels) -> GapStage:
     return RuleGaps(RecordedDetector.read(folder / "detected.jsonl"))
 
 
-async def _agreements(benchmark: Benchmark, folder: Path, found: Found) -> dict[str, Any]:
+async def _agreements(benchmark: Benchmark, folder: Path, found: DetectorOutput) -> dict[str, Any]:
     """How the gaps agree with the annotated ones, and with the recorded ones where there are any."""
     annotated = {row: {gap.utterance for gap in row.gaps} for row in benchmark.windows}
     agreements = {"annotated": agreement(found, annotated).to_json()}
@@ -125,7 +125,7 @@ async def _agreements(benchmark: Benchmark, folder: Path, found: Found) -> dict[
 
 
 def _build(
-    benchmark: Benchmark, strategies: Sequence[str], found: Found, budget: int, context: int
+    benchmark: Benchmark, strategies: Sequence[str], found: DetectorOutput, budget: int, context: int
 ) -> list[Built]:
     built: list[Built] = []
     with progress("memories", len(benchmark.windows)) as step:

@@ -14,13 +14,13 @@ from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.gaps.stage import GapStage
 from backscroll.operators.llm.protocol import CircuitOpen, LLMError, Usage
 
-__all__ = ["Agreement", "Found", "agreement", "find_gaps"]
+__all__ = ["DetectionAgreement", "DetectorOutput", "agreement", "find_gaps"]
 
 MAX_GAPS = 8
 
 
 @dataclass(slots=True)
-class Found:
+class DetectorOutput:
     """The gaps of every annotated window, and what a model could not or may not say about them."""
 
     gaps: dict[WindowRow, tuple[Gap, ...]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class DetectionAgreement:
     """How the utterances that a detector names agree with others: None where it or they name none."""
 
     precision: float | None
@@ -51,21 +51,21 @@ class Agreement:
         return {"precision": self.precision, "recall": self.recall}
 
 
-def agreement(found: Found, others: Mapping[WindowRow, Collection[str]]) -> Agreement:
+def agreement(found: DetectorOutput, others: Mapping[WindowRow, Collection[str]]) -> DetectionAgreement:
     """Precision and recall of gap utterances over all windows; an utterance counts once."""
     named = {(row, gap.utterance) for row, gaps in found.gaps.items() for gap in gaps}
     wanted = {(row, utterance) for row, utterances in others.items() for utterance in utterances}
     both = len(named & wanted)
-    return Agreement(*(round(both / len(some), 4) if some else None for some in (named, wanted)))
+    return DetectionAgreement(*(round(both / len(some), 4) if some else None for some in (named, wanted)))
 
 
-async def find_gaps(benchmark: Benchmark, stage: GapStage, step: Callable[[], None]) -> Found:
+async def find_gaps(benchmark: Benchmark, stage: GapStage, step: Callable[[], None]) -> DetectorOutput:
     """Detect the gaps of every annotated window from the window alone, several at once.
 
     Raises:
         CircuitOpen: the model has stopped answering.
     """
-    found = Found()
+    found = DetectorOutput()
 
     async def detect(row: WindowRow) -> None:
         try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-__all__ = ["LiveError"]
+__all__ = ["ChatError"]
 
 
-class LiveError(RuntimeError):
+class ChatError(RuntimeError):
     """A platform cannot be listened to; one line says which, why and what would be right."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from backscroll.connectors.chat.errors import LiveError
+from backscroll.connectors.chat.errors import ChatError
 
 __all__ = ["Entry", "Inbox", "Known"]
 
@@ -92,13 +92,13 @@ class Inbox:
             self._database = sqlite3.connect(path, isolation_level=None, timeout=30.0)
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version not in (0, _VERSION):
-                raise LiveError(f"inbox {path} is of version {version}: this program reads {_VERSION}")
+                raise ChatError(f"inbox {path} is of version {version}: this program reads {_VERSION}")
             for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
                 self._database.execute(f"PRAGMA {pragma}")
             if not version:
                 self._database.executescript(_TABLES)
         except (OSError, sqlite3.Error) as err:
-            raise LiveError(f"inbox {path} cannot be used: {err}") from err
+            raise ChatError(f"inbox {path} cannot be used: {err}") from err
 
     def close(self) -> None:
         """Close the file."""

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from backscroll.connectors.chat.errors import LiveError
+from backscroll.connectors.chat.errors import ChatError
 from backscroll.connectors.chat.inbox import Inbox
 
-__all__ = ["Answer", "Listener", "OptOut", "Platform", "Question"]
+__all__ = ["ChatRequest", "ChatResponder", "Listener", "OptOut", "Platform"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ChatRequest:
     """Somebody asks in a channel what they missed.
 
     `channel` is its name, `person` their id, `name` what they are called, `since` the span in their words.
@@ -33,7 +33,7 @@ class Question:
 
 
 # The parts of an answer, none longer than so many characters.
-Answer: TypeAlias = Callable[[Question, int], Awaitable[list[str]]]
+ChatResponder: TypeAlias = Callable[[ChatRequest, int], Awaitable[list[str]]]
 
 
 class Platform(Protocol):
@@ -114,7 +114,7 @@ class Listener:
         except asyncio.CancelledError:
             pass
         except sqlite3.Error as err:
-            self.error = LiveError(f"inbox {self.path} cannot be used: {err}")
+            self.error = ChatError(f"inbox {self.path} cannot be used: {err}")
         except BaseException as err:
             self.error = err
         finally:
@@ -128,6 +128,6 @@ class Listener:
         try:
             self.ends = {self.name: inbox.end}
             await self._platform.listen(inbox, self)
-            raise LiveError(f"{self.name}: the connection ended")
+            raise ChatError(f"{self.name}: the connection ended")
         finally:
             inbox.close()

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from backscroll.connectors.kafka.connection import KafkaConnection
 
-__all__ = ["BrokerWatch"]
+__all__ = ["BrokerMonitor"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _SECONDS = 1.0
 _TIMEOUT_MS = 2000
 
 
-class BrokerWatch:
+class BrokerMonitor:
     """A thread with a client of its own, which goes on while the worker's thread stands.
 
     Args:

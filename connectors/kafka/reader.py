@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition, codec, errors
 
 from backscroll.connectors.kafka.connection import BatchError, KafkaConnection, KafkaError, OffsetError
 
-__all__ = ["BATCH", "OnLost", "Place", "Reader", "Start"]
+__all__ = ["BATCH", "OnLost", "PartitionReader", "Place", "Start"]
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 
@@ -41,7 +41,7 @@ class Place:
     warning: str | None = None
 
 
-class Reader:
+class PartitionReader:
     """kafka-python's consumer of one partition. Its errors are those of `kafka.errors`, but for three.
 
     Raises:

@@ -17,7 +17,7 @@ from kafka import TopicPartition, errors
 
 from backscroll.connectors.kafka.connection import BatchError, KafkaConnection, KafkaError
 from backscroll.connectors.kafka.group_offsets import GroupOffsets
-from backscroll.connectors.kafka.reader import OnLost, Place, Reader, Start
+from backscroll.connectors.kafka.reader import OnLost, PartitionReader, Place, Start
 from backscroll.connectors.kafka.records import receive
 from backscroll.operators.messages import Received
 from backscroll.operators.runtime.feed import Feed
@@ -109,7 +109,7 @@ class KafkaSource(FixedPartitionedSource[Received, State]):
         self._open += 1
         part = _KafkaPartition(self, at, offset, EventClock(greatest, self._lateness))
         try:
-            part.open(Reader(self._connection, at), self._start)
+            part.open(PartitionReader(self._connection, at), self._start)
         except KafkaError as err:
             self.feed.fail(err)
         return part
@@ -129,7 +129,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
         self._part = f"{at.topic}:{at.partition}"
         self._next = next_
         self._clock = clock
-        self._reader: Reader | None = None
+        self._reader: PartitionReader | None = None
         self._pause = _SHORTEST  # before the next poll; grows while nothing comes
         self._awake: datetime | None = None
         self._quiet: float | None = None  # since when nothing came from a connected broker
@@ -139,7 +139,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
         self._at_end = False
         self._feed.at_end(self._part, False)
 
-    def open(self, reader: Reader, start: Start) -> None:
+    def open(self, reader: PartitionReader, start: Start) -> None:
         """Begin to read; without it, the input ends at once.
 
         Raises:
@@ -211,7 +211,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
         self._awake = datetime.now(UTC) + pause
         return []
 
-    def _idle(self, reader: Reader) -> None:
+    def _idle(self, reader: PartitionReader) -> None:
         """Nothing came: find out whether this is the end, or the broker away."""
         now = time.monotonic()
         if not self._check_connection(reader, now):
@@ -232,7 +232,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
             if reader.is_last_committed(position):
                 self._tell_at_end(True)
 
-    def _check_connection(self, reader: Reader, now: float) -> bool:
+    def _check_connection(self, reader: PartitionReader, now: float) -> bool:
         if reader.connected:
             if self._away_logged:
                 _LOG.warning("%s: the broker is back", self._part)
@@ -246,7 +246,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
             _LOG.warning("%s: the broker is away: trying on until it is back", self._part)
         return False
 
-    def _misplaced(self, reader: Reader, highwater: int = 0) -> None:
+    def _misplaced(self, reader: PartitionReader, highwater: int = 0) -> None:
         """The broker does not know the offset: go on elsewhere or fail, as the policy says."""
         self._quiet = None
         try:
@@ -263,7 +263,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
             _LOG.warning("%s", place.warning)
             self._feed.lost(self._at.topic, self._at.partition, place.lost)
 
-    def _truncated(self, reader: Reader, err: errors.LogTruncationError) -> None:
+    def _truncated(self, reader: PartitionReader, err: errors.LogTruncationError) -> None:
         """An unclean election replaced records that were read: read their successors (KIP-320)."""
         found = err.divergent_offsets.get(self._at)
         if found is None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from backscroll.connectors.lancedb.schema import StoreError, first_line, literal, place, resting_on, where
+from backscroll.connectors.lancedb.schema import StoreError, depending_on, first_line, literal, place, where
 from backscroll.connectors.lancedb.tables import SharedTable, connect, is_remote
-from backscroll.operators.llm.budget import PaidAnswer
+from backscroll.operators.llm.budget import CachedAnswer
 from backscroll.operators.llm.protocol import Usage
 from backscroll.operators.messages import ChannelKey
 
@@ -29,7 +29,7 @@ class LanceAnswers:
         rows = self._table.rows(condition, ["raw"])
         return rows[0]["raw"] if rows else None
 
-    def put_answer(self, paid: PaidAnswer) -> None:
+    def put_answer(self, paid: CachedAnswer) -> None:
         """Keep an answer and what it cost."""
         row = {
             "first_seq": paid.first_seq,
@@ -51,7 +51,7 @@ class LanceAnswers:
 
     def erase_all(self, key: ChannelKey, seqs: Sequence[int]) -> None:
         """As `erase`, for several turns in one commit. What the answers cost stays on the account."""
-        self._table.update(f"{where(key)} AND {resting_on(seqs)} AND raw != ''", {"raw": ""})
+        self._table.update(f"{where(key)} AND {depending_on(seqs)} AND raw != ''", {"raw": ""})
 
     def spent(self, day: date) -> Mapping[ChannelKey, int]:
         """Tokens paid for on a day (UTC), by channel."""

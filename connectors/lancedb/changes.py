@@ -12,8 +12,8 @@ from dataclasses import asdict
 
 from backscroll.connectors.lancedb.answers import LanceAnswers
 from backscroll.connectors.lancedb.schema import (
+    depending_on,
     place,
-    resting_on,
     turn_row,
     vector_positions,
     vector_rows,
@@ -46,7 +46,7 @@ def begin_change(
     among = ", ".join(map(str, seqs))
     intents = [{**columns, "window": window} for window in sorted(set(windows))]
     tables["changes"].put(intents)
-    tables["summaries"].update(f"{here} AND {resting_on(seqs)} AND body != X''", {"body": b""})
+    tables["summaries"].update(f"{here} AND {depending_on(seqs)} AND body != X''", {"body": b""})
     answers.erase_all(key, seqs)
     tables["chunks"].delete(f"{here} AND window IN ({', '.join(str(row['window']) for row in intents)})")
     ranges = " OR ".join(_chunks_of(int(window)) for window in sorted(set(windows)))

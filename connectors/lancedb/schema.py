@@ -20,11 +20,11 @@ __all__ = [
     "SCHEMAS",
     "TIME",
     "StoreError",
+    "depending_on",
     "first_line",
     "literal",
     "occupy",
     "place",
-    "resting_on",
     "turn_row",
     "vector_positions",
     "vector_rows",
@@ -191,7 +191,7 @@ def where(key: ChannelKey) -> str:
     return f"namespace = {literal(key.namespace)} AND channel = {literal(key.channel)}"
 
 
-def resting_on(seqs: Sequence[int]) -> str:
+def depending_on(seqs: Sequence[int]) -> str:
     """The condition that selects what is about one of the turns, or quotes it."""
     about = [f"(first_seq <= {seq} AND last_seq >= {seq})" for seq in map(int, seqs)]
     quoted = ", ".join(str(int(seq)) for seq in seqs)

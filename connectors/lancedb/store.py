@@ -28,11 +28,11 @@ from backscroll.connectors.lancedb import loading as lancedb_loading
 from backscroll.connectors.lancedb.answers import LanceAnswers
 from backscroll.connectors.lancedb.schema import (
     StoreError,
+    depending_on,
     first_line,
     literal,
     occupy,
     place,
-    resting_on,
     turn_row,
     vector_positions,
     vector_rows,
@@ -206,12 +206,12 @@ class LanceStore:
         with self.usable():
             lancedb_changes.finish_change(self.tables, recorded)
 
-    def resting_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
+    def depending_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
         """The summaries whose window or memory holds one of the turns, in the order of windows."""
         if not seqs:
             return []
         with self.usable():
-            rows = self.tables["summaries"].rows(f"{where(key)} AND {resting_on(seqs)}")
+            rows = self.tables["summaries"].rows(f"{where(key)} AND {depending_on(seqs)}")
         found = [
             StoredSummary(
                 key,

@@ -11,7 +11,7 @@ from backscroll.connectors.llm.cassette import Cassette, Recorder
 from backscroll.flows.settings.settings import Settings
 from backscroll.operators.gaps.gap import GapDetector
 from backscroll.operators.gaps.stage import GapStage, ModelGaps, RuleGaps
-from backscroll.operators.llm.budget import AnswerStore, PaidAnswers, Spending
+from backscroll.operators.llm.budget import AnswerStore, CachedAnswers, TokenBudget
 from backscroll.operators.llm.protocol import LLM, LLMSetupError, LLMUnavailable
 from backscroll.operators.llm.resilience import CircuitBreaker, Limited, Metered, SecondTry
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
@@ -78,7 +78,7 @@ def make_stages(
     if settings.llm is None:
         return rules, extractive
     chosen = _choose(settings)
-    spending = Spending(
+    spending = TokenBudget(
         store.spent,
         per_day=settings.max_tokens_per_day,
         processes=processes,
@@ -87,7 +87,7 @@ def make_stages(
     breaker = CircuitBreaker(
         Metered(chosen.llm), failures=settings.breaker_failures, seconds=settings.breaker_seconds
     )
-    llm = SecondTry(Limited(PaidAnswers(breaker, store, spending), settings.llm_concurrency))
+    llm = SecondTry(Limited(CachedAnswers(breaker, store, spending), settings.llm_concurrency))
     fail = settings.on_llm_failure == "dead-letter"
     gaps = rules if recorded else ModelGaps(llm, chosen.gap_model, None if fail else rules)
     return gaps, ModelWriting(

@@ -209,10 +209,10 @@ def bench_embedding(
     The texts are windows of FOLDER/dialogues.
     """
     from backscroll.benchmarks.cost.embedding import bench_embedding as measure
-    from backscroll.flows.terminal.errors import in_one_line
+    from backscroll.flows.terminal.errors import report_user_errors
 
     settings = read_settings(flags, config)
-    with in_one_line():
+    with report_user_errors():
         measure(
             folder,
             backends,
@@ -311,7 +311,7 @@ def bench_history(dialogues: tuple[Path, ...], **options: Any) -> None:
     are random.
     """
     from backscroll.benchmarks.cost.history_command import bench_history as measure
-    from backscroll.flows.terminal.errors import in_one_line
+    from backscroll.flows.terminal.errors import report_user_errors
 
-    with in_one_line():
+    with report_user_errors():
         measure(dialogues, **options)

@@ -211,11 +211,11 @@ def init(directory: Path, parts: int, process_id: int | None, processes: int) ->
     process i mod --processes.
     """
     from backscroll.flows.running.recovery import Disk, init_recovery
-    from backscroll.flows.terminal.errors import in_one_line
+    from backscroll.flows.terminal.errors import report_user_errors
 
     if (process_id or 0) >= processes or (process_id is None and processes > 1):
         raise click.UsageError(f"--process-id must be set and less than --processes, which is {processes}")
-    with in_one_line():
+    with report_user_errors():
         click.echo(init_recovery(directory, parts, Disk(process_id or 0, processes)))
 
 
@@ -229,9 +229,9 @@ def spread(directories: tuple[Path, ...], processes: int) -> None:
     so on; the others are emptied.
     """
     from backscroll.flows.running.recovery import spread_recovery
-    from backscroll.flows.terminal.errors import in_one_line
+    from backscroll.flows.terminal.errors import report_user_errors
 
-    with in_one_line():
+    with report_user_errors():
         click.echo(spread_recovery(directories, processes))
 
 

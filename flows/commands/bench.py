@@ -16,7 +16,7 @@ from backscroll.benchmarks.summaries.command import bench_summaries
 from backscroll.flows.assembly.embedder import make_embedder
 from backscroll.flows.assembly.language_model import Chosen, open_model
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.operators.gaps.stage import ModelGaps
 from backscroll.operators.llm.protocol import LLM, CircuitOpen
 
@@ -48,9 +48,9 @@ def run_memory(
     asked = [*(f"--strategy {name}" for name in writing), *(["--judge"] if judge else [])]
     asked += ["--detector llm"] if detector == "llm" else []
     if asked and settings.llm is None and not (asked == ["--judge"] and judge_llm):
-        raise Mistake(f"{asked[0]} needs a language model: name one with --llm")
+        raise UserError(f"{asked[0]} needs a language model: name one with --llm")
     _check_folders(json, plot)
-    with in_one_line():
+    with report_user_errors():
         model = open_model(settings) if writing or detector == "llm" else None
         judging = _judging(settings, judge_llm, judge_model) if writing or judge else None
         models = MemoryModels(
@@ -89,9 +89,9 @@ def run_summaries(
         Mistake: something is the user's to mend; one line.
     """
     if settings.llm is None:
-        raise Mistake("summaries are judged by a language model: name one with --llm")
+        raise UserError("summaries are judged by a language model: name one with --llm")
     _check_folders(json)
-    with in_one_line():
+    with report_user_errors():
         judging = _judging(settings, None, judge_model)
         work = bench_summaries(folder, files, _judge(judging, settings), judge_memory=judge_memory, json=json)
         _run(work, settings, [judging])
@@ -101,7 +101,7 @@ def _check_folders(*files: Path | None) -> None:
     """Find out before the work, and not after it, that a result cannot be written."""
     for file in files:
         if file is not None and not file.absolute().parent.is_dir():
-            raise Mistake(f"{file}: there is no folder {file.absolute().parent.name!r} to write it into")
+            raise UserError(f"{file}: there is no folder {file.absolute().parent.name!r} to write it into")
 
 
 def _judging(settings: Settings, llm: str | None, model: str | None) -> Chosen:
@@ -132,4 +132,4 @@ def _run(work: Coroutine[None, None, None], settings: Settings, models: Sequence
         asyncio.run(run())
     except CircuitOpen as err:
         kept = "" if settings.llm_record is None else ": what was answered is kept, run it again to go on"
-        raise Mistake(f"the language model has stopped answering ({err}){kept}") from err
+        raise UserError(f"the language model has stopped answering ({err}){kept}") from err

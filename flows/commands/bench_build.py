@@ -17,9 +17,9 @@ from backscroll.benchmarks.construction.run import BuildReport, annotate_all, ch
 from backscroll.connectors.files.formats import check_file
 from backscroll.connectors.lancedb.schema import occupy
 from backscroll.flows.assembly.language_model import model_name, open_llm
-from backscroll.flows.running.signals import Stop, stoppable
+from backscroll.flows.running.signals import StopSignal, handle_signals
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.flows.terminal.progress import follow
 from backscroll.operators.llm.protocol import LLM
 
@@ -53,9 +53,9 @@ def run_build(
         click.ClickException: something is the user's to mend; one line.
     """
     console = Console(stderr=True, highlight=False)
-    with in_one_line(), stoppable() as stop, ExitStack() as opened:
+    with report_user_errors(), handle_signals() as stop, ExitStack() as opened:
         if not 1 <= len(annotators) <= 3:
-            raise Mistake(f"{len(annotators)} annotators: name one to three with --llm")
+            raise UserError(f"{len(annotators)} annotators: name one to three with --llm")
         dialogues, refused = read_dialogues(
             [(path, check_file(path, format)) for path in files], namespace=settings.namespace
         )
@@ -86,7 +86,7 @@ def _annotate(
     *,
     settings: Settings,
     console: Console,
-    stop: Stop,
+    stop: StopSignal,
 ) -> BuildReport | None:
     """Annotate, write and report; None when the user has stopped it."""
     kept = folder.kept_answers()
@@ -118,7 +118,7 @@ def _open_all(settings: Settings, annotators: Sequence[str]) -> dict[str, LLM]:
     for source in annotators:
         name, llm = _open(settings, source)
         if name in models:
-            raise Mistake(
+            raise UserError(
                 f"two annotators are {name!r}: a model's votes with itself are no agreement; "
                 "if they are different models, serve them under different names"
             )

@@ -17,11 +17,11 @@ from typing import Any
 
 import orjson
 
-from backscroll.benchmarks.cost.throughput import WAYS, Figures, Way, throughput_table, write_chat
+from backscroll.benchmarks.cost.throughput import WAYS, Figures, ThroughputCase, throughput_table, write_chat
 from backscroll.benchmarks.memory.report import wide_console
 from backscroll.benchmarks.progress import progress
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.flows.terminal.errors import UserError, report_user_errors
 
 __all__ = ["run_throughput"]
 
@@ -43,12 +43,12 @@ def run_throughput(
     names = [way.name for way in WAYS]
     for name in ways:
         if name not in names:
-            raise Mistake(f"there is no way {name!r}: it should be one of {', '.join(map(repr, names))}")
+            raise UserError(f"there is no way {name!r}: it should be one of {', '.join(map(repr, names))}")
     chosen = [way for way in WAYS if not ways or way.name in ways]
     rows = list[tuple[str, Figures]]()
     with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:
         chat, one = Path(folder) / "chat.jsonl", Path(folder) / "one.jsonl"
-        with in_one_line():
+        with report_user_errors():
             write_chat(sources, messages, channels, chat)
             write_chat(sources, 1, 1, one)
         with progress("runs", len(chosen) * len(processes)) as step:
@@ -62,7 +62,7 @@ def run_throughput(
         json.write_bytes(orjson.dumps({"runs": figures}, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def _in_a_process(way: Way, chat: Path, one: Path, processes: int) -> Figures:
+def _in_a_process(way: ThroughputCase, chat: Path, one: Path, processes: int) -> Figures:
     asked = orjson.dumps(
         {"settings": way.settings, "chat": str(chat), "one": str(one), "processes": processes}
     )
@@ -76,7 +76,7 @@ def _in_a_process(way: Way, chat: Path, one: Path, processes: int) -> Figures:
     )
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise Mistake(f"{way.name}: the run failed: {said[-1] if said else done.returncode}")
+        raise UserError(f"{way.name}: the run failed: {said[-1] if said else done.returncode}")
     return Figures(**orjson.loads(done.stdout))
 
 

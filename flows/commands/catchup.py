@@ -19,18 +19,18 @@ from backscroll.flows.commands.catchup_channels import read_channels
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.settings.time_zones import time_zone
 from backscroll.flows.terminal.digest_text import Form, nothing_new
-from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.flows.terminal.progress import left_out
 from backscroll.operators.catchup.catch_up import catch_up, in_span
-from backscroll.operators.catchup.context import Recalling
+from backscroll.operators.catchup.context import ContextFinder
 from backscroll.operators.catchup.digest import ChannelDigest, ChannelRead, Suggested
 from backscroll.operators.catchup.digest_json import to_json
 from backscroll.operators.catchup.people import Person
-from backscroll.operators.catchup.period import SpanError, Spans, spans
+from backscroll.operators.catchup.period import Period, PeriodError, parse_period
 from backscroll.operators.catchup.rule_items import main_book
 from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.index.embedder import Embedder
-from backscroll.operators.language.salience import read
+from backscroll.operators.language.salience import analyse_turns
 from backscroll.operators.memory.registry import STRATEGIES
 from backscroll.operators.memory.request import MemoryRequest, Retrieval
 from backscroll.operators.messages import ChannelKey
@@ -62,13 +62,13 @@ def run_catchup(
         click.ClickException: something is the user's to mend; one line.
     """
     if settings.store is None and not files:
-        raise Mistake("catchup reads a --store or chat files: name one, or --file FILE")
+        raise UserError("catchup reads a --store or chat files: name one, or --file FILE")
     if settings.store is None and "embedding_model" not in settings.model_fields_set:
         settings = settings.model_copy(update={"embedding_model": "none"})
     console = Console(stderr=True, highlight=False)
     zone, zone_name = shown_zone(settings)
     counters = Counter[str]()
-    with in_one_line():
+    with report_user_errors():
         named = [(path, check_file(path, format, _file_zone(settings))) for path in files]
         embedder = None if settings.store is None else make_embedder(settings)
         if embedder is None:
@@ -82,14 +82,14 @@ def run_catchup(
         )
         _check(channels, channel, settings, files)
         try:
-            found = spans(
+            found = parse_period(
                 since, until, {one.key: one.turns for one in channels}, now=datetime.now(UTC), zone=zone
             )
-        except SpanError as err:
+        except PeriodError as err:
             beyond = (
                 "" if files else " (a store has closed windows alone: what came after them is in a --file)"
             )
-            raise Mistake(f"{err}{beyond}") from err
+            raise UserError(f"{err}{beyond}") from err
         person = None if me is None else _person(me, channels, console)
         recalling = make_recalling(settings, embedder)
         digests = digest_channels(
@@ -105,7 +105,7 @@ def run_catchup(
         else:
             said = [turn for one in channels for turn in one.turns[-_LAST:]]
             newest = max((turn.ts for turn in said), default=None)
-            _print(nothing_new(found, main_book(read(said)), zone, zone_name, newest))
+            _print(nothing_new(found, main_book(analyse_turns(said)), zone, zone_name, newest))
     for line in left_out(counters, {"lines that are no valid message": counters["dead_letters"]}):
         if not line.startswith("0 "):
             console.print(line, markup=False)
@@ -114,10 +114,10 @@ def run_catchup(
 
 def digest_channels(
     channels: Sequence[ChannelRead],
-    found: Spans,
+    found: Period,
     settings: Settings,
     *,
-    recalling: Recalling,
+    recalling: ContextFinder,
     me: Person | None,
     max_tokens: int,
     zone: tzinfo,
@@ -173,7 +173,7 @@ def _file_zone(settings: Settings) -> tzinfo | None:
     return None if settings.tz is None else time_zone(settings.tz)
 
 
-def make_recalling(settings: Settings, embedder: Embedder | None) -> Recalling:
+def make_recalling(settings: Settings, embedder: Embedder | None) -> ContextFinder:
     """How evidence is found for messages that have no summary yet."""
     strategy = settings.strategy
     if embedder is None and strategy in ("dense", "hybrid", "remember"):
@@ -186,7 +186,7 @@ def make_recalling(settings: Settings, embedder: Embedder | None) -> Recalling:
         budget=settings.budget,
         retrieval=Retrieval(settings.top_k, settings.rrf_constant, settings.chunk_tokens),
     )
-    return Recalling(RulesDetector(), STRATEGIES[strategy], request)
+    return ContextFinder(RulesDetector(), STRATEGIES[strategy], request)
 
 
 def _check(
@@ -194,10 +194,10 @@ def _check(
 ) -> None:
     where = " and ".join([*([f"store {settings.store}"] if settings.store else []), *map(str, files)])
     if not channels and name is not None:
-        raise Mistake(f"no channel {name!r} in {where}: leave it out to see all")
+        raise UserError(f"no channel {name!r} in {where}: leave it out to see all")
     if len(channels) > 1 and name is not None:
         names = ", ".join(str(one.key) for one in channels)
-        raise Mistake(f"channel {name!r} is in several namespaces: name one of {names}")
+        raise UserError(f"channel {name!r} is in several namespaces: name one of {names}")
 
 
 def _person(name: str, channels: Sequence[ChannelRead], console: Console) -> Person:

@@ -10,19 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from backscroll.connectors.chat.inbox import Inbox
-from backscroll.connectors.chat.listener import Question
+from backscroll.connectors.chat.listener import ChatRequest
 from backscroll.flows.commands.catchup import digest_channels, make_recalling, shown_zone
 from backscroll.flows.commands.catchup_channels import read_channels
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.terminal.digest_text import Form, nothing_new
-from backscroll.flows.terminal.errors import user_error
+from backscroll.flows.terminal.errors import user_error_line
 from backscroll.operators.catchup.digest import ChannelRead
 from backscroll.operators.catchup.people import Person
-from backscroll.operators.catchup.period import SpanError, spans
+from backscroll.operators.catchup.period import PeriodError, parse_period
 from backscroll.operators.catchup.rule_items import main_book
 from backscroll.operators.catchup.split_message import pages
 from backscroll.operators.index.embedder import Embedder
-from backscroll.operators.language.salience import read
+from backscroll.operators.language.salience import analyse_turns
 from backscroll.operators.messages import Author, ChannelKey, Turn, parse_message
 
 __all__ = ["ChatCatchup", "SlackForm"]
@@ -77,17 +77,17 @@ class ChatCatchup:
         self._form = form
         self._one_at_a_time = asyncio.Lock()
 
-    async def answer(self, question: Question, limit: int) -> list[str]:
+    async def answer(self, question: ChatRequest, limit: int) -> list[str]:
         """The answer, in parts of at most `limit` characters."""
         async with self._one_at_a_time:
             try:
                 text = await asyncio.to_thread(self._answer, question)
             except Exception as err:  # the person is told, and what holds no chat is logged
-                _LOG.error("a catch-up failed: %s", user_error(err) or type(err).__name__)
+                _LOG.error("a catch-up failed: %s", user_error_line(err) or type(err).__name__)
                 text = _FAILED
         return pages(text, limit)
 
-    def _answer(self, question: Question) -> str:
+    def _answer(self, question: ChatRequest) -> str:
         settings, key = self._settings, ChannelKey(self._settings.namespace, question.channel)
         zone, zone_name = shown_zone(settings)
         with closing(Inbox(self._inbox)) as inbox:
@@ -101,7 +101,7 @@ class ChatCatchup:
             return _NOTHING
         channel = channels[0]
         try:
-            found = spans(
+            found = parse_period(
                 _since(question, channel), None, {key: channel.turns}, now=datetime.now(UTC), zone=zone
             )
             digests = digest_channels(
@@ -113,22 +113,24 @@ class ChatCatchup:
                 max_tokens=_TOKENS,
                 zone=zone,
             )
-        except SpanError as err:
+        except PeriodError as err:
             return str(err)
         if digests:
             me = _person(question, channel)
             return self._form(zone, zone_name, me.name, markdown=False).digests(digests, [])
         last = channel.turns[-_LAST:]
-        return nothing_new(found, main_book(read(last)), zone, zone_name, max(turn.ts for turn in last))
+        return nothing_new(
+            found, main_book(analyse_turns(last)), zone, zone_name, max(turn.ts for turn in last)
+        )
 
 
-def _since(question: Question, channel: ChannelRead) -> str:
+def _since(question: ChatRequest, channel: ChannelRead) -> str:
     """What the person said, or their last message here."""
     said = [turn.id for turn in channel.turns if turn.author.id == question.person and not turn.deleted]
     return question.since or (said[-1] if said else _ELSEWHERE)
 
 
-def _person(question: Question, channel: ChannelRead) -> Person:
+def _person(question: ChatRequest, channel: ChannelRead) -> Person:
     authors = {question.person: Author(question.person, question.name)}
     authors |= {turn.author.id: turn.author for turn in channel.turns if not turn.deleted}
     return Person.named(question.person, authors.values())

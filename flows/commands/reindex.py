@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.flows.terminal.errors import UserError, report_user_errors
 
 __all__ = ["run_reindex"]
 
@@ -25,14 +25,14 @@ def run_reindex(settings: Settings, drop: bool) -> int:
     """
     console = Console(stderr=True, highlight=False)
     if settings.store is None:
-        raise Mistake("reindex needs the --store to work on")
+        raise UserError("reindex needs the --store to work on")
     if settings.embedding_model == "none":
-        raise Mistake("reindex needs an --embedding-model to embed with, not none")
+        raise UserError("reindex needs an --embedding-model to embed with, not none")
     from backscroll.connectors.lancedb.reindex import reindex
     from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint
 
     try:
-        with in_one_line(), _show_windows(console) as progress:
+        with report_user_errors(), _show_windows(console) as progress:
             embedder = make_embedder(settings)
             assert embedder is not None
             fingerprint = make_fingerprint(settings, embedder)

@@ -15,12 +15,12 @@ from rich.console import Console
 from backscroll.connectors.files.formats import check_file
 from backscroll.flows.running.cluster import run_cluster
 from backscroll.flows.running.job import Job
-from backscroll.flows.running.signals import Stop, stoppable
+from backscroll.flows.running.signals import StopSignal, handle_signals
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.settings.time_zones import time_zone
-from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.flows.terminal.progress import count_entries, report, show_progress
-from backscroll.flows.terminal.results import FileOutlet
+from backscroll.flows.terminal.results import FileResults
 
 __all__ = ["run_files"]
 
@@ -48,7 +48,7 @@ def run_files(
     console = Console(stderr=True, highlight=False)
     counters: Counter[str] = Counter()
     letters = dead_letters or (out.parent if out else Path()) / "dead-letters.jsonl"
-    with in_one_line():
+    with report_user_errors():
         tz = None if settings.tz is None else time_zone(settings.tz)
         formats = [_with_format(path, format, workers, tz) for path in files]
         _refuse_overwriting([*files, *([detected] if detected else [])], [letters, *([out] if out else [])])
@@ -60,7 +60,7 @@ def run_files(
             None if detected is None else str(detected),
         )
         shown: Literal["cards", "jsonl"] = form if form != "auto" else "cards" if _is_terminal() else "jsonl"
-        with FileOutlet(out, letters, shown) as outlet, stoppable() as stop:
+        with FileResults(out, letters, shown) as outlet, handle_signals() as stop:
             started = time.monotonic()
             with show_progress(console, counters, count_entries(formats)):
                 _run(job, outlet, workers, counters, stop)
@@ -81,7 +81,7 @@ def run_files(
     return 0
 
 
-def _run(job: Job, outlet: FileOutlet, workers: int, counters: Counter[str], stop: Stop) -> None:
+def _run(job: Job, outlet: FileResults, workers: int, counters: Counter[str], stop: StopSignal) -> None:
     if workers > 1:
         run_cluster(job, outlet, processes=workers, counters=counters, stopping=stop)
         return
@@ -99,7 +99,7 @@ def _with_format(path: Path, format: str, workers: int, tz: tzinfo | None) -> tu
     if path != Path("-"):
         return path, check_file(path, format, tz)
     if workers > 1:
-        raise Mistake("standard input has one reader: leave --workers at 1")
+        raise UserError("standard input has one reader: leave --workers at 1")
     stdin = Path("/dev/stdin")
     return stdin, check_file(stdin, "messages" if format == "auto" else format, tz)
 
@@ -108,7 +108,7 @@ def _refuse_overwriting(inputs: Sequence[Path], outputs: Sequence[Path]) -> None
     read = {path.resolve() for path in inputs}
     for path in outputs:
         if path.resolve() in read:
-            raise Mistake(f"{path} is an input: write to another file")
+            raise UserError(f"{path} is an input: write to another file")
 
 
 def _is_terminal() -> bool:

@@ -19,12 +19,12 @@ from backscroll.connectors.files.formats import check_file, read_file
 from backscroll.connectors.kafka.connection import RecordTooLargeError
 from backscroll.connectors.kafka.delivery import Delivery, Record
 from backscroll.flows.assembly.kafka import kafka_connection
-from backscroll.flows.running.signals import Stop, stoppable
+from backscroll.flows.running.signals import StopSignal, handle_signals
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.settings.time_zones import time_zone
-from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.flows.terminal.progress import count_entries, left_out
-from backscroll.flows.terminal.results import FileOutlet
+from backscroll.flows.terminal.results import FileResults
 from backscroll.operators.messages import (
     DeadLetter,
     Message,
@@ -72,13 +72,13 @@ def run_into(
     letters = dead_letters or Path("dead-letters.jsonl")
     skipped: Counter[str] = Counter()
     if letters.resolve() in {path.resolve() for path in files}:
-        raise Mistake(f"{letters} is an input: write to another file")
-    with in_one_line(), stoppable() as stop:
+        raise UserError(f"{letters} is an input: write to another file")
+    with report_user_errors(), handle_signals() as stop:
         tz = None if settings.tz is None else time_zone(settings.tz)
         named = [(path, check_file(path, format, tz)) for path in files]
         connection = kafka_connection(settings.model_copy(update={"kafka_brokers": brokers}))
         delivery = Delivery(connection, topic, stopping=stop.is_set, too_large=_too_large)
-        with FileOutlet(None, letters, "jsonl") as outlet, _Counts(console, count_entries(named)) as counts:
+        with FileResults(None, letters, "jsonl") as outlet, _Counts(console, count_entries(named)) as counts:
             try:
                 items = (
                     item
@@ -117,21 +117,21 @@ def _target(into: str) -> tuple[str, str]:
     parts = urlsplit(into)
     topic = parts.path.removeprefix("/")
     if "@" in parts.netloc:
-        raise Mistake("--into: leave the login out of the URL: set BACKSCROLL_KAFKA_USERNAME and _PASSWORD")
+        raise UserError("--into: leave the login out of the URL: set BACKSCROLL_KAFKA_USERNAME and _PASSWORD")
     if parts.scheme != "kafka" or not parts.netloc or not topic or "/" in topic or parts.query:
-        raise Mistake(f"--into {into}: write it as kafka://host:port/topic")
+        raise UserError(f"--into {into}: write it as kafka://host:port/topic")
     return parts.netloc, topic
 
 
 def _send(
     items: Iterator[Received],
     delivery: Delivery,
-    outlet: FileOutlet,
+    outlet: FileResults,
     counts: _Counts,
     *,
     namespace: str,
     speed: float | None,
-    stop: Stop,
+    stop: StopSignal,
 ) -> None:
     pace = None if speed is None else _Pace(speed)
     due = list[Record]()

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from backscroll.flows.running.cluster import run_cluster
 from backscroll.flows.running.job import Job
-from backscroll.flows.running.monitoring import Watch, watched
-from backscroll.flows.running.signals import ended_in_time, stoppable
+from backscroll.flows.running.monitoring import Monitoring, monitored
+from backscroll.flows.running.signals import handle_signals, kill_after
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.terminal.errors import Mistake, in_one_line, user_error
+from backscroll.flows.terminal.errors import UserError, report_user_errors, user_error_line
 from backscroll.flows.terminal.log_setup import set_up_logging
 from backscroll.flows.terminal.progress import report, show_progress
-from backscroll.operators.runtime.progress import Pulse
+from backscroll.operators.runtime.progress import Progress
 
 __all__ = ["run_service"]
 
@@ -35,7 +35,7 @@ class _Cluster:
     addresses: list[str] | None
 
 
-class _NoOutlet:
+class _NoResults:
     """Nothing may come this way: the results of a live job go to its topics."""
 
     def summaries(self, bodies: Sequence[bytes]) -> None:
@@ -64,11 +64,11 @@ def run_service(settings: Settings, *, workers: int, process_id: int | None, add
     console = Console(stderr=True, highlight=False)
     set_up_logging()
     if settings.store is None:
-        raise Mistake("run needs a --store: the history that summaries lean on")
+        raise UserError("run needs a --store: the history that summaries lean on")
     cluster = _Cluster(workers, process_id, _peers(addresses, process_id, workers))
     counters: Counter[str] = Counter()
     started = time.monotonic()
-    with in_one_line(), show_progress(console, counters, None):
+    with report_user_errors(), show_progress(console, counters, None):
         _run(settings, cluster, counters)
     report(
         console,
@@ -84,11 +84,11 @@ def _run(settings: Settings, cluster: _Cluster, counters: Counter[str]) -> None:
         _run_local_cluster(settings, cluster.workers, counters)
         return
     processes = len(cluster.addresses or [""])
-    with watched(settings, alone=processes == 1) as watch:
+    with monitored(settings, alone=processes == 1) as watch:
         _run_process(settings, cluster, counters, watch)
 
 
-def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], watch: Watch) -> None:
+def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], watch: Monitoring) -> None:
     from backscroll.flows.assembly.engine import open_engine
     from backscroll.flows.running.dataflow import run_dataflow
     from backscroll.flows.running.recovery import await_recovery, prepare_recovery
@@ -103,33 +103,35 @@ def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], 
         def exit_code() -> int:
             if engine.failure is None:
                 return 0
-            click.echo(f"Error: {user_error(engine.failure) or repr(engine.failure)}", err=True)
-            return Mistake.exit_code
+            click.echo(f"Error: {user_error_line(engine.failure) or repr(engine.failure)}", err=True)
+            return UserError.exit_code
 
         # Before this a signal just ends the process: nothing has begun. Afterwards a broker that is away, or
         # peers that go on, would keep it.
-        with stoppable() as stop, ended_in_time(stop, _PATIENCE_SECONDS, exit_code):
+        with handle_signals() as stop, kill_after(stop, _PATIENCE_SECONDS, exit_code):
             engine.counters, engine.stopping = counters, stop
             watch.follow(lambda: {0: engine.vitals.pulse}, stop)
             try:
                 run_dataflow(
-                    Job("run", (), settings), engine, _NoOutlet(), process_id=number, addresses=peers
+                    Job("run", (), settings), engine, _NoResults(), process_id=number, addresses=peers
                 )
             except Exception as err:
-                if not stop.signal or user_error(err) is None:
+                if not stop.signal or user_error_line(err) is None:
                     raise
-                click.echo(f"stopped: {user_error(err)}", err=True)  # such as what is sent again next time
+                click.echo(
+                    f"stopped: {user_error_line(err)}", err=True
+                )  # such as what is sent again next time
 
 
 def _run_local_cluster(settings: Settings, processes: int, counters: Counter[str]) -> None:
     from backscroll.flows.running.recovery import prepare_recovery
 
-    with stoppable() as stop, watched(settings, processes=processes) as watch:
-        pulses = dict[int, Pulse]()
+    with handle_signals() as stop, monitored(settings, processes=processes) as watch:
+        pulses = dict[int, Progress]()
         watch.follow(lambda: dict(pulses), stop)
         run_cluster(
             Job("run", (), settings),
-            _NoOutlet(),
+            _NoResults(),
             processes=processes,
             counters=counters,
             stopping=stop,

@@ -19,13 +19,13 @@ import click
 from pydantic import SecretStr
 from rich.console import Console
 
-from backscroll.flows.running.monitoring import watched
-from backscroll.flows.running.signals import ended_in_time, stoppable
+from backscroll.flows.running.monitoring import monitored
+from backscroll.flows.running.signals import handle_signals, kill_after
 from backscroll.flows.settings.settings import ENV_PREFIX, Settings
-from backscroll.flows.terminal.errors import Mistake, in_one_line, user_error
+from backscroll.flows.terminal.errors import UserError, report_user_errors, user_error_line
 from backscroll.flows.terminal.log_setup import set_up_logging
 from backscroll.flows.terminal.progress import report, show_progress
-from backscroll.flows.terminal.results import FileOutlet
+from backscroll.flows.terminal.results import FileResults
 
 if TYPE_CHECKING:
     from backscroll.connectors.chat.listener import Platform
@@ -61,19 +61,19 @@ def run_chat(
     console = Console(stderr=True, highlight=False)
     set_up_logging()
     if settings.store is None:
-        raise Mistake("run needs a --store: the history that summaries lean on")
+        raise UserError("run needs a --store: the history that summaries lean on")
     _check(settings, platform)
     counters: Counter[str] = Counter()
     started = time.monotonic()
     letters = (out.parent if out else Path()) / "dead-letters.jsonl"
     refused: Path | str = letters
     reasons: Mapping[str, int] = {}
-    with in_one_line(), ExitStack() as stack:
-        outlet: FileOutlet | None = None
+    with report_user_errors(), ExitStack() as stack:
+        outlet: FileResults | None = None
         if out is None and "kafka_brokers" in settings.model_fields_set:
             refused = f"topic {settings.kafka_dead_letters}"
         else:
-            outlet = stack.enter_context(FileOutlet(out, letters, _shown(form), append=True))
+            outlet = stack.enter_context(FileResults(out, letters, _shown(form), append=True))
             reasons = outlet.reasons
         with show_progress(console, counters, None):
             _run(settings, platform, outlet, counters)
@@ -88,12 +88,12 @@ def _shown(form: Literal["auto", "cards", "jsonl"]) -> Literal["cards", "jsonl"]
 
 
 def _run(
-    settings: Settings, platform: PlatformName, outlet: FileOutlet | None, counters: Counter[str]
+    settings: Settings, platform: PlatformName, outlet: FileResults | None, counters: Counter[str]
 ) -> None:
     from backscroll.connectors.chat.listener import Listener
     from backscroll.connectors.chat.source import InboxSource
     from backscroll.flows.assembly.engine import open_engine
-    from backscroll.flows.running.dataflow import OutletSinks
+    from backscroll.flows.running.dataflow import ResultSinks
     from backscroll.flows.running.live import run_live, to_topics_flow
     from backscroll.flows.running.recovery import prepare_recovery, recovery_directory
     from backscroll.flows.summarize import summarize_flow
@@ -107,13 +107,13 @@ def _run(
         def exit_code() -> int:
             if engine.failure is None:
                 return 0
-            click.echo(f"Error: {user_error(engine.failure) or repr(engine.failure)}", err=True)
-            return Mistake.exit_code
+            click.echo(f"Error: {user_error_line(engine.failure) or repr(engine.failure)}", err=True)
+            return UserError.exit_code
 
         with (
-            stoppable() as stop,
-            ended_in_time(stop, _PATIENCE_SECONDS, exit_code),
-            watched(settings, upstream=listener) as watch,
+            handle_signals() as stop,
+            kill_after(stop, _PATIENCE_SECONDS, exit_code),
+            monitored(settings, upstream=listener) as watch,
         ):
             engine.counters, engine.stopping = counters, stop
             engine.liveness.begin()
@@ -132,7 +132,7 @@ def _run(
             if outlet is None:
                 flow = to_topics_flow(engine, settings, source)
             else:
-                sinks = OutletSinks(engine, outlet)
+                sinks = ResultSinks(engine, outlet)
                 flow = summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
             run_live(engine, settings, {"process_id": None, "addresses": None}, flow)
             if engine.failure is not None:
@@ -153,7 +153,7 @@ def _check(settings: Settings, platform: PlatformName) -> None:
     except ModuleNotFoundError as err:
         if (err.name or "").partition(".")[0] in ("connectors", "operators"):
             raise
-        raise Mistake(
+        raise UserError(
             f"--from {platform} needs the package {err.name}: pip install 'backscroll[{platform}]'"
         ) from err
     needed = {
@@ -162,7 +162,7 @@ def _check(settings: Settings, platform: PlatformName) -> None:
     }
     missing = [f"{ENV_PREFIX}{name.upper()}" for name in needed[platform] if not getattr(settings, name)]
     if missing:
-        raise Mistake(f"--from {platform} needs {' and '.join(missing)}: set it in the environment")
+        raise UserError(f"--from {platform} needs {' and '.join(missing)}: set it in the environment")
 
 
 def _platform(settings: Settings, name: PlatformName, embedder: Embedder | None, inbox: Path) -> Platform:

@@ -19,10 +19,10 @@ from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint
 from backscroll.flows.assembly.language_model import open_model
 from backscroll.flows.commands.catchup import digest_channels, make_recalling, shown_zone
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.terminal.errors import Mistake, in_one_line
+from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.operators.catchup.digest import ChannelDigest, ChannelRead
 from backscroll.operators.catchup.people import Person
-from backscroll.operators.catchup.period import Spans
+from backscroll.operators.catchup.period import Period
 from backscroll.operators.index.embedder import Embedder, OneAtATime
 from backscroll.operators.llm.protocol import LLMSetupError, LLMUnavailable
 
@@ -47,19 +47,19 @@ def run_serve(settings: Settings) -> int:
         from backscroll.web.access import AccessError, read_access
         from backscroll.web.app import create_app
     except ImportError as err:
-        raise Mistake(f"serve needs {err.name}: pip install 'backscroll[serve]'") from err
+        raise UserError(f"serve needs {err.name}: pip install 'backscroll[serve]'") from err
     if settings.store is None:
-        raise Mistake("serve needs a --store to show")
+        raise UserError("serve needs a --store to show")
     if settings.web_access is None and not _is_local(settings.web_host):
-        raise Mistake(
+        raise UserError(
             f"--host {settings.web_host} can be reached from other machines: "
             "name who may read what in an --access FILE, or leave it at 127.0.0.1"
         )
     try:
         access = None if settings.web_access is None else read_access(settings.web_access)
     except AccessError as err:
-        raise Mistake(str(err)) from err
-    with in_one_line(), closing(_listen(settings.web_host, settings.web_port)) as listening:
+        raise UserError(str(err)) from err
+    with report_user_errors(), closing(_listen(settings.web_host, settings.web_port)) as listening:
         _check_model(settings)
         library, embedder = _open(settings)
         app = create_app(library, access, make_catch_up(settings, library, embedder))
@@ -93,7 +93,7 @@ def make_catch_up(settings: Settings, library: Library, embedder: Embedder | Non
     recalling = replace(recalling, strategy=library.alone(recalling.strategy))
 
     def digest(
-        channels: Sequence[ChannelRead], found: Spans, *, me: Person | None, max_tokens: int
+        channels: Sequence[ChannelRead], found: Period, *, me: Person | None, max_tokens: int
     ) -> list[ChannelDigest]:
         made = partial(
             digest_channels, channels, found, recalling=recalling, me=me, max_tokens=max_tokens, zone=zone
@@ -116,7 +116,7 @@ def _check_model(settings: Settings) -> None:
     if settings.llm is None:
         return
     if settings.llm.startswith("vllm:"):
-        raise Mistake("serve asks a server, it loads no model itself: name its URL by --llm")
+        raise UserError("serve asks a server, it loads no model itself: name its URL by --llm")
     try:
         chosen = open_model(settings, ("--summary-model",) * 2)
     except LLMSetupError as err:
@@ -169,6 +169,6 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as err:
-        raise Mistake(
+        raise UserError(
             f"cannot listen on {host}:{port}: {err.strerror or err}: choose another --port"
         ) from err

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from backscroll.connectors.kafka.connection import KafkaConnection
 from backscroll.flows.assembly.kafka import kafka_connection
-from backscroll.flows.running.signals import Stop, stoppable
+from backscroll.flows.running.signals import StopSignal, handle_signals
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.terminal.cards import print_card
-from backscroll.flows.terminal.errors import in_one_line
+from backscroll.flows.terminal.errors import report_user_errors
 from backscroll.operators.messages import ChannelKey
 
 __all__ = ["run_tail"]
@@ -38,7 +38,7 @@ def run_tail(
     """
     cards = form == "cards" or (form == "auto" and sys.stdout.isatty())
     prefix = None if channel is None else f"{_key(channel, settings.namespace)}:".encode()
-    with in_one_line(), stoppable() as stop:
+    with report_user_errors(), handle_signals() as stop:
         connection = kafka_connection(settings)
         consumer = _open(connection, settings.kafka_summaries, start)
         try:
@@ -76,7 +76,7 @@ def _open(connection: KafkaConnection, topic: str, start: str) -> KafkaConsumer:
 
 
 def _follow(
-    consumer: KafkaConsumer, printer: _Printer, prefix: bytes | None, limit: int | None, stop: Stop
+    consumer: KafkaConsumer, printer: _Printer, prefix: bytes | None, limit: int | None, stop: StopSignal
 ) -> None:
     shown = 0
     while not stop.is_set():

@@ -13,7 +13,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from backscroll.connectors.kafka.connection import KafkaConnection, KafkaError, TopicError
 from backscroll.flows.assembly.kafka import kafka_connection
 from backscroll.flows.settings.kafka import KafkaSettings
-from backscroll.flows.terminal.errors import in_one_line
+from backscroll.flows.terminal.errors import report_user_errors
 
 __all__ = ["run_create_topics"]
 
@@ -54,7 +54,7 @@ def run_create_topics(
     compacted = [settings.kafka_summaries, *([settings.kafka_debug] if settings.kafka_debug else [])]
     topics = {name: _Topic(name, partitions, retention_days) for name in kept}
     topics |= {name: _Topic(name, partitions, None) for name in compacted}
-    with in_one_line():
+    with report_user_errors():
         connection = kafka_connection(settings)
         admin, _ = connection.connect(KafkaAdminClient)
         try:

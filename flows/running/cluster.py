@@ -25,10 +25,10 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from backscroll.flows.running.job import Job, Outlet
+from backscroll.flows.running.job import Job, ResultWriter
 from backscroll.flows.terminal.errors import ClusterError
 from backscroll.flows.terminal.log_setup import set_up_logging
-from backscroll.operators.runtime.progress import Pulse
+from backscroll.operators.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from backscroll.operators.engine import Engine
@@ -43,13 +43,13 @@ _PATIENCE_SECONDS = 2.5  # from the wish to stop to force
 
 def run_cluster(
     job: Job,
-    outlet: Outlet,
+    outlet: ResultWriter,
     *,
     processes: int,
     counters: Counter[str],
     stopping: threading.Event,
     prepare: Callable[[], None] = lambda: None,
-    pulses: MutableMapping[int, Pulse] | None = None,
+    pulses: MutableMapping[int, Progress] | None = None,
     metrics: Path | None = None,
 ) -> None:
     """Run a job on `processes` processes.
@@ -116,10 +116,10 @@ class _Worker:
     def __init__(
         self,
         number: int,
-        outlet: Outlet,
+        outlet: ResultWriter,
         *,
         counters: Counter[str],
-        pulses: MutableMapping[int, Pulse],
+        pulses: MutableMapping[int, Progress],
         errors: list[str],
         held: Sequence[int],
         metrics: Path | None,
@@ -138,7 +138,7 @@ class _Worker:
             b"d": lambda body: outlet.dead_letters([body]),
             b"o": lambda body: outlet.open_windows([orjson.loads(body)]),
             b"c": lambda body: self._count(orjson.loads(body)),
-            b"p": lambda body: pulses.update({number: Pulse(**orjson.loads(body))}),
+            b"p": lambda body: pulses.update({number: Progress(**orjson.loads(body))}),
             b"r": lambda _: self.ready.set(),
             b"e": lambda body: errors.append(orjson.loads(body)),
         }
@@ -234,7 +234,7 @@ def _free_ports(count: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in sockets]
 
 
-class _FrameOutlet:
+class _PipeResults:
     """The worker's end: results become frames."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
@@ -258,12 +258,12 @@ class _FrameOutlet:
 
 def _work() -> int:
     """Run one worker process."""
-    outlet = _FrameOutlet(os.fdopen(os.dup(1), "wb"))
+    outlet = _PipeResults(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)  # whatever a library prints must not stand between frames
     task = orjson.loads(sys.stdin.buffer.readline())
     from backscroll.flows.assembly.engine import open_engine
     from backscroll.flows.running.dataflow import run_dataflow
-    from backscroll.flows.terminal.errors import user_error
+    from backscroll.flows.terminal.errors import user_error_line
     from backscroll.operators.runtime.backpressure import Liveness, Pending
     from backscroll.operators.runtime.metrics import PENDING_WINDOWS
 
@@ -291,13 +291,13 @@ def _work() -> int:
                 reporter.join()
     except Exception as err:
         outlet.frame(b"e", [orjson.dumps(_line(err))])
-        if user_error(err) is None:
+        if user_error_line(err) is None:
             raise
         return 1
     return 0
 
 
-def _report(outlet: _FrameOutlet, engine: Engine, done: threading.Event) -> None:
+def _report(outlet: _PipeResults, engine: Engine, done: threading.Event) -> None:
     """Send counters and pulse until the work is done, a failure at once: Bytewax goes on without input."""
     failed = False
     while True:
@@ -312,9 +312,9 @@ def _report(outlet: _FrameOutlet, engine: Engine, done: threading.Event) -> None
 
 
 def _line(err: BaseException) -> str:
-    from backscroll.flows.terminal.errors import user_error
+    from backscroll.flows.terminal.errors import user_error_line
 
-    return user_error(err) or f"{type(err).__name__}: {err}"
+    return user_error_line(err) or f"{type(err).__name__}: {err}"
 
 
 def _end_with_parent() -> None:

@@ -13,7 +13,7 @@ from bytewax.run import cli_main
 from backscroll.connectors.callback_sink import CallbackSink
 from backscroll.connectors.files.source import FilesSource
 from backscroll.flows.ingest import ingest_flow
-from backscroll.flows.running.job import Job, Outlet
+from backscroll.flows.running.job import Job, ResultWriter
 from backscroll.flows.settings.time_zones import time_zone
 from backscroll.flows.summarize import summarize_flow
 from backscroll.operators.engine import Engine
@@ -21,7 +21,7 @@ from backscroll.operators.messages import DeadLetter
 from backscroll.operators.stream.windows import Window
 from backscroll.operators.summary.record import Emission
 
-__all__ = ["OutletSinks", "run_dataflow"]
+__all__ = ["ResultSinks", "run_dataflow"]
 
 X = TypeVar("X")
 
@@ -29,7 +29,7 @@ X = TypeVar("X")
 def run_dataflow(
     job: Job,
     engine: Engine,
-    outlet: Outlet,
+    outlet: ResultWriter,
     *,
     process_id: int | None = None,
     addresses: list[str] | None = None,
@@ -49,7 +49,7 @@ def run_dataflow(
         raise engine.failure
 
 
-def _files_flow(job: Job, engine: Engine, outlet: Outlet) -> Dataflow:
+def _files_flow(job: Job, engine: Engine, outlet: ResultWriter) -> Dataflow:
     source = FilesSource(
         [(Path(path), format_) for path, format_ in job.files],
         speed=job.speed,
@@ -60,13 +60,13 @@ def _files_flow(job: Job, engine: Engine, outlet: Outlet) -> Dataflow:
         fail=engine.fail,
     )
 
-    sinks = OutletSinks(engine, outlet)
+    sinks = ResultSinks(engine, outlet)
     if job.kind == "ingest":
         return ingest_flow(engine, source, sinks.open_windows, sinks.dead_letters)
     return summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
 
 
-class OutletSinks:
+class ResultSinks:
     """An outlet as Bytewax sinks.
 
     A failure to write stops the flow in good order; what was not written is in the store.
@@ -76,7 +76,7 @@ class OutletSinks:
         outlet: written to.
     """
 
-    def __init__(self, engine: Engine, outlet: Outlet) -> None:
+    def __init__(self, engine: Engine, outlet: ResultWriter) -> None:
         def write_letters(letters: Sequence[DeadLetter]) -> None:
             outlet.dead_letters([letter.to_json() for letter in letters])
 

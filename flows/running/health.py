@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from backscroll.operators.runtime.progress import Pulse
+from backscroll.operators.runtime.progress import Progress
 
 __all__ = ["Brokers", "Health", "Verdict"]
 
@@ -52,7 +52,7 @@ class Health:
 
     def __init__(
         self,
-        pulses: Callable[[], Mapping[int, Pulse]],
+        pulses: Callable[[], Mapping[int, Progress]],
         brokers: Brokers,
         *,
         processes: int = 1,

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from backscroll.flows.running.health import Verdict
-from backscroll.flows.terminal.errors import Mistake
+from backscroll.flows.terminal.errors import UserError
 
 __all__ = ["serve"]
 
@@ -77,7 +77,7 @@ def serve(
         server = type("_Server", (_Server,), {"address_family": family})((host, port), _Handler)
     except OSError as err:
         why = err.strerror or str(err)
-        raise Mistake(
+        raise UserError(
             f"http_port: {host}:{port} cannot be had: {why}: set another one, or 0 for none"
         ) from err
     server.verdicts, server.registry = verdicts, registry

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from backscroll.flows.settings.settings import Settings
 
-__all__ = ["Job", "Outlet"]
+__all__ = ["Job", "ResultWriter"]
 
 X = TypeVar("X")
 
@@ -47,7 +47,7 @@ class Job:
         return cls(files=files, settings=Settings(**fields.pop("settings")), **fields)
 
 
-class Outlet(Protocol):
+class ResultWriter(Protocol):
     """Where a job's results go; called on the dataflow's worker thread, one batch at a time."""
 
     def summaries(self, bodies: Sequence[bytes]) -> None:

@@ -12,25 +12,25 @@ from typing import cast
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from backscroll.connectors.kafka.monitor import BrokerWatch
+from backscroll.connectors.kafka.monitor import BrokerMonitor
 from backscroll.flows.assembly.kafka import kafka_connection
 from backscroll.flows.running.health import Brokers, Health
 from backscroll.flows.running.health_server import serve
 from backscroll.flows.settings.settings import Settings
-from backscroll.operators.runtime.progress import Pulse
+from backscroll.operators.runtime.progress import Progress
 
-__all__ = ["Watch", "watched"]
+__all__ = ["Monitoring", "monitored"]
 
 
-class Watch:
+class Monitoring:
     """Where the pulses come from, once there are any; `metrics` is the directory that processes share."""
 
     def __init__(self, metrics: Path | None) -> None:
         self.metrics = metrics
-        self._pulses: Callable[[], Mapping[int, Pulse]] = dict
+        self._pulses: Callable[[], Mapping[int, Progress]] = dict
         self._stopping = threading.Event()
 
-    def follow(self, pulses: Callable[[], Mapping[int, Pulse]], stopping: threading.Event) -> None:
+    def follow(self, pulses: Callable[[], Mapping[int, Progress]], stopping: threading.Event) -> None:
         """The engine's processes have begun."""
         self._pulses, self._stopping = pulses, stopping
 
@@ -39,7 +39,7 @@ class Watch:
         """Whether the engine is about to end."""
         return self._stopping.is_set()
 
-    def pulses(self) -> Mapping[int, Pulse]:
+    def pulses(self) -> Mapping[int, Progress]:
         """What each process told last, by its number."""
         return self._pulses()
 
@@ -49,9 +49,9 @@ class Watch:
 
 
 @contextmanager
-def watched(
+def monitored(
     settings: Settings, *, processes: int = 1, alone: bool = True, upstream: Brokers | None = None
-) -> Iterator[Watch]:
+) -> Iterator[Monitoring]:
     """Serve health and metrics while the context lasts, if the settings want them.
 
     Args:
@@ -65,7 +65,7 @@ def watched(
         KafkaError: a broker is not written as host:port.
     """
     if not settings.http_port:
-        yield Watch(None)
+        yield Monitoring(None)
         return
     with ExitStack() as stack:
         registry, metrics = REGISTRY, None
@@ -73,8 +73,8 @@ def watched(
             metrics = Path(stack.enter_context(TemporaryDirectory(prefix="backscroll-metrics-")))
             registry = CollectorRegistry()
             MultiProcessCollector(registry, str(metrics))  # type: ignore[no-untyped-call]
-        watch = Watch(metrics)
-        brokers = None if upstream else BrokerWatch(kafka_connection(settings), watch.parts)
+        watch = Monitoring(metrics)
+        brokers = None if upstream else BrokerMonitor(kafka_connection(settings), watch.parts)
         health = Health(
             watch.pulses,
             upstream or cast(Brokers, brokers),

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Stop", "ended_in_time", "stoppable"]
+__all__ = ["StopSignal", "handle_signals", "kill_after"]
 
 
-class Stop(threading.Event):
+class StopSignal(threading.Event):
     """Set by the first interrupt or termination signal; `signal` is its number, 0 before."""
 
     signal = 0
 
 
 @contextmanager
-def stoppable() -> Iterator[Stop]:
-    """A `Stop` that signals of this process set while the context lasts."""
-    stop = Stop()
+def handle_signals() -> Iterator[StopSignal]:
+    """A `StopSignal` that signals of this process set while the context lasts."""
+    stop = StopSignal()
 
     def ask(number: int, _: Any) -> None:
         stop.signal = number
@@ -37,7 +37,7 @@ def stoppable() -> Iterator[Stop]:
 
 
 @contextmanager
-def ended_in_time(stopping: threading.Event, seconds: float, exit_code: Callable[[], int]) -> Iterator[None]:
+def kill_after(stopping: threading.Event, seconds: float, exit_code: Callable[[], int]) -> Iterator[None]:
     """End the process by force when the context lasts longer than that after the wish to stop.
 
     What a dataflow has begun is then what it is after any crash: whole, or not there.

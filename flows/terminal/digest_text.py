@@ -13,9 +13,9 @@ from datetime import datetime, tzinfo
 from urllib.parse import quote
 
 from backscroll.flows.terminal.cards import shown
-from backscroll.operators.catchup.context import Earlier
-from backscroll.operators.catchup.digest import SECTIONS, ChannelDigest, Item
-from backscroll.operators.catchup.period import Spans
+from backscroll.operators.catchup.context import EarlierMessage
+from backscroll.operators.catchup.digest import SECTIONS, ChannelDigest, DigestItem
+from backscroll.operators.catchup.period import Period
 from backscroll.operators.language.phrasebook import PhraseBook
 from backscroll.operators.messages import ChannelKey, Turn
 
@@ -87,7 +87,7 @@ class Form:
         span = say["range"].format(messages=messages, start=start, end=end, zone=self._zone_name)
         return f"{span}, {who}" if people else span
 
-    def _item(self, item: Item, clock: str, book: PhraseBook) -> str:
+    def _item(self, item: DigestItem, clock: str, book: PhraseBook) -> str:
         words = self._text(item.text)
         notes = "".join(self._note(earlier, item.messages[0]) for earlier in item.explained)
         task = ""
@@ -107,7 +107,7 @@ class Form:
         head = f"{self._local(turn.ts):{clock}} {self._text(turn.author.name)}:"
         return f"> {head} {words}  {self._ids((turn,))}"
 
-    def _note(self, earlier: Earlier, later: Turn) -> str:
+    def _note(self, earlier: EarlierMessage, later: Turn) -> str:
         turn = earlier.turn
         said, day = self._local(turn.ts), self._local(later.ts).date()
         at = f"{said:%H:%M}" if said.date() == day else f"{said:%Y-%m-%d %H:%M}"
@@ -148,7 +148,9 @@ class Form:
         return line
 
 
-def nothing_new(spans: Spans, book: PhraseBook, zone: tzinfo, zone_name: str, newest: datetime | None) -> str:
+def nothing_new(
+    spans: Period, book: PhraseBook, zone: tzinfo, zone_name: str, newest: datetime | None
+) -> str:
     """One line that says that the span holds no message, and when the newest one was."""
     say = book.headings
     until = say["now"] if spans.until is None else _minute(spans.until.moment, zone)

@@ -11,13 +11,13 @@ import click
 if TYPE_CHECKING:
     pass
 
-__all__ = ["ClusterError", "Mistake", "in_one_line", "user_error"]
+__all__ = ["ClusterError", "UserError", "report_user_errors", "user_error_line"]
 
 
-def user_error(err: BaseException) -> str | None:
+def user_error_line(err: BaseException) -> str | None:
     """The line to show for an error, found behind what the engine wrapped it in; None for a defect."""
     from backscroll.benchmarks.data.gaps import BenchmarkError
-    from backscroll.connectors.chat.errors import LiveError
+    from backscroll.connectors.chat.errors import ChatError
     from backscroll.connectors.embedding.packaged import EmbedderError
     from backscroll.connectors.files.base.format import FormatError
     from backscroll.connectors.kafka.errors import KafkaError
@@ -34,7 +34,7 @@ def user_error(err: BaseException) -> str | None:
         HistoryError,
         KafkaError,
         LLMSetupError,
-        LiveError,
+        ChatError,
         SettingsError,
         StateError,
     )
@@ -50,22 +50,22 @@ def user_error(err: BaseException) -> str | None:
     return None
 
 
-class Mistake(click.ClickException):
+class UserError(click.ClickException):
     """Something is the user's to mend."""
 
     exit_code = 2
 
 
 @contextmanager
-def in_one_line() -> Iterator[None]:
-    """Turn errors that are a user's to mend into a `Mistake`."""
+def report_user_errors() -> Iterator[None]:
+    """Turn errors that are a user's to mend into a `UserError`."""
     try:
         yield
     except Exception as err:
-        line = user_error(err)
+        line = user_error_line(err)
         if line is None:
             raise
-        raise Mistake(line) from err
+        raise UserError(line) from err
 
 
 class ClusterError(RuntimeError):

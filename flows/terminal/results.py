@@ -17,12 +17,12 @@ from rich.console import Console
 
 from backscroll.flows.terminal.cards import print_card
 
-__all__ = ["FileOutlet"]
+__all__ = ["FileResults"]
 
 _PARTICULARS = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\d,.]*""")
 
 
-class FileOutlet:
+class FileResults:
     """Writes summaries to `out` or standard output, and dead letters to a file made when needed.
 
     Args:

@@ -15,21 +15,21 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Literal
 
-from backscroll.operators.catchup.context import Earlier, Recalling, from_record, from_threads
+from backscroll.operators.catchup.context import ContextFinder, EarlierMessage, from_record, from_threads
 from backscroll.operators.catchup.digest import (
     SECTIONS,
     Advice,
     ChannelDigest,
     ChannelRead,
-    Item,
+    DigestItem,
     LeftOut,
     Suggested,
     line,
 )
 from backscroll.operators.catchup.people import Person
-from backscroll.operators.catchup.period import Spans
-from backscroll.operators.catchup.rule_items import Found, find_items, main_book, quoted
-from backscroll.operators.language.salience import Reading, read
+from backscroll.operators.catchup.period import Period
+from backscroll.operators.catchup.rule_items import CatchupItem, find_items, main_book, quoted
+from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.language.tokens import count
 from backscroll.operators.messages import ChannelKey, Turn
@@ -52,9 +52,9 @@ _LEAST_SALIENCE = 0.25  # of a highlight
 
 def catch_up(
     channels: Iterable[ChannelRead],
-    spans: Spans,
+    spans: Period,
     *,
-    recalling: Recalling,
+    recalling: ContextFinder,
     me: Person | None = None,
     max_tokens: int = 400,
     zone: tzinfo,
@@ -80,34 +80,34 @@ def catch_up(
     for channel, turns in missed.values():
         tokens = max(_LEAST_TOKENS, max_tokens * len(turns) // total) if len(missed) > 1 else max_tokens
         model = (suggested or {}).get(channel.key)
-        reading = _Reading(channel, turns, me, zone, recalling, cutter or WindowCutter(), model)
+        reading = _DigestBuilder(channel, turns, me, zone, recalling, cutter or WindowCutter(), model)
         digests.append(reading.digest(tokens))
     return sorted(digests, key=lambda digest: (-digest.messages, str(digest.key)))
 
 
-def in_span(channel: ChannelRead, spans: Spans) -> list[Turn]:
+def in_span(channel: ChannelRead, spans: Period) -> list[Turn]:
     """The turns of a channel that are in the span, deleted ones too."""
     return [turn for turn in channel.turns if spans.holds(channel.key, turn)]
 
 
 @dataclass
-class _Reading:
+class _DigestBuilder:
     """One channel's span while its digest is made."""
 
     channel: ChannelRead
     inside: Sequence[Turn]
     me: Person | None
     zone: tzinfo
-    recalling: Recalling
+    recalling: ContextFinder
     cutter: WindowCutter
     model: Suggested | None
-    _recalled: dict[int, Mapping[str, Earlier]] = field(default_factory=dict)
+    _recalled: dict[int, Mapping[str, EarlierMessage]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.by_rules = self.model is None or self.model.degraded is not None
         self.live = [turn for turn in self.inside if not turn.deleted]
         self.known = {turn.id: turn for turn in self.channel.turns if not turn.deleted}
-        self.readings = read(self.live)
+        self.readings = analyse_turns(self.live)
         self.threads = from_threads(self.readings, self.known)
         self.parts = list(self._windows())
         self.part_of = {turn.id: place for place, part in enumerate(self.parts) for turn in part.turns}
@@ -175,10 +175,10 @@ class _Reading:
         whole = [turn for turn in self.channel.history.turns(ref.first_seq, ref.last_seq) if not turn.deleted]
         return self.channel.record(ref) if whole == list(part.turns) else None
 
-    def _candidates(self) -> dict[str, list[Found]]:
+    def _candidates(self) -> dict[str, list[CatchupItem]]:
         """What there is to tell, by section, the best first."""
         by_id = self._found()
-        sections: dict[str, list[Found]] = {name: [] for name in SECTIONS}
+        sections: dict[str, list[CatchupItem]] = {name: [] for name in SECTIONS}
         for reading in self.readings:
             turn, found = reading.turn, by_id.get(reading.turn.id)
             mine = None if self.me is None else self._for_me(reading, found, self.me)
@@ -194,7 +194,7 @@ class _Reading:
             sections["highlights"] = [self._highlight(max(self.readings, key=lambda one: one.salience))]
         return sections
 
-    def _found(self) -> dict[str, Found]:
+    def _found(self) -> dict[str, CatchupItem]:
         """Items by the id of their first message: the model's, or those of the rules."""
         if self.model is not None and not self.by_rules:
             return {item.turn.id: item for item in reversed(self.model.items)}
@@ -202,7 +202,7 @@ class _Reading:
         people = [Person.named(author.id, authors.values()) for author in authors.values() if not author.bot]
         return {item.turn.id: item for item in find_items(self.readings, people, self.zone)}
 
-    def _for_me(self, reading: Reading, found: Found | None, me: Person) -> Found | None:
+    def _for_me(self, reading: AnalysedTurn, found: CatchupItem | None, me: Person) -> CatchupItem | None:
         """The item that concerns the reader: its score tells questions and actions from the rest."""
         turn = reading.turn
         owns = found is not None and found.kind == "action" and found.owner == me.name
@@ -218,10 +218,10 @@ class _Reading:
         if names and found is not None:
             return replace(found, score=1 + found.score)
         if names:
-            return Found("mention", turn, self._mentioning(turn, me), 1 + reading.salience)
+            return CatchupItem("mention", turn, self._mentioning(turn, me), 1 + reading.salience)
         if replies:
             start, end = (sentences(turn.text) or ((0, len(turn.text)),))[0]
-            return Found("reply", turn, quoted(turn.text, start, end), reading.salience)
+            return CatchupItem("reply", turn, quoted(turn.text, start, end), reading.salience)
         return None
 
     def _mentioning(self, turn: Turn, me: Person) -> str:
@@ -229,14 +229,16 @@ class _Reading:
         spans_with = [span for span in spans if me.is_mentioned(turn.text[slice(*span)])]
         return quoted(turn.text, *(spans_with or spans)[0])
 
-    def _highlight(self, reading: Reading) -> Found:
+    def _highlight(self, reading: AnalysedTurn) -> CatchupItem:
         spans = sentences(reading.turn.text) or ((0, len(reading.turn.text)),)
         best = max(spans, key=lambda span: sum(span[0] <= word.start < span[1] for word in reading.content))
-        return Found("highlight", reading.turn, quoted(reading.turn.text, *best), reading.salience)
+        return CatchupItem("highlight", reading.turn, quoted(reading.turn.text, *best), reading.salience)
 
-    def _choose(self, candidates: Mapping[str, list[Found]], tokens: int) -> dict[str, tuple[Item, ...]]:
+    def _choose(
+        self, candidates: Mapping[str, list[CatchupItem]], tokens: int
+    ) -> dict[str, tuple[DigestItem, ...]]:
         """The best of each section within its share; what a section leaves goes to the next ones."""
-        chosen = dict[str, tuple[Item, ...]]()
+        chosen = dict[str, tuple[DigestItem, ...]]()
         summaries = self._summaries()
         shares = {
             name: share
@@ -247,7 +249,7 @@ class _Reading:
         for name, share in shares.items():
             ahead = sum(shares[later] for later in list(shares)[list(shares).index(name) :])
             limit = round(left * share / ahead)
-            items = list[Item]()
+            items = list[DigestItem]()
             for item in (*(summaries if name == "highlights" else ()), *self._items(candidates[name], name)):
                 words = set(item.text.casefold().split())
                 if len(words & said) > 0.8 * len(words):
@@ -266,7 +268,7 @@ class _Reading:
                 chosen[name] = tuple(items)
         return chosen
 
-    def _items(self, found: Iterable[Found], section: str) -> Iterator[Item]:
+    def _items(self, found: Iterable[CatchupItem], section: str) -> Iterator[DigestItem]:
         summarised = {
             turn.id
             for place, part in enumerate(self.parts)
@@ -276,7 +278,7 @@ class _Reading:
         for item in found:
             if section == "highlights" and item.turn.id in summarised:
                 continue
-            yield Item(
+            yield DigestItem(
                 kind=item.kind,
                 text=item.text,
                 messages=(item.turn, *item.also),
@@ -287,36 +289,36 @@ class _Reading:
                 written=not self.by_rules and item.kind not in ("mention", "reply"),
             )
 
-    def _summaries(self) -> list[Item]:
+    def _summaries(self) -> list[DigestItem]:
         """Summaries that a model wrote before, of windows that are in the span as a whole."""
         if not self.by_rules:
             return []
         return [
-            Item("highlight", record.summary, part.turns, written=True)
+            DigestItem("highlight", record.summary, part.turns, written=True)
             for place, part in enumerate(self.parts)
             if (record := self.records[place]) is not None and record.kind == "abstractive"
         ]
 
-    def _explained(self, item: Found) -> tuple[Earlier, ...]:
+    def _explained(self, item: CatchupItem) -> tuple[EarlierMessage, ...]:
         """What a message answers, and the evidence for what it presupposes."""
         turn = item.turn
         answered = self.threads.get(turn.id)
         summarised = self.records[self.part_of[turn.id]] is not None
         # What is found anew is less certain than the message that is answered.
         found = [answered, self._evidence(turn) if answered is None or summarised else None]
-        notes = dict[str, Earlier]()
+        notes = dict[str, EarlierMessage]()
         for earlier in found:
             if earlier is not None and earlier.turn.id not in {turn.id, *(more.id for more in item.also)}:
                 notes.setdefault(earlier.turn.id, earlier)
         return tuple(notes.values())
 
-    def _evidence(self, turn: Turn) -> Earlier | None:
+    def _evidence(self, turn: Turn) -> EarlierMessage | None:
         place = self.part_of[turn.id]
         if place not in self._recalled:
             self._recalled[place] = self._recall(place)
         return self._recalled[place].get(turn.id)
 
-    def _recall(self, place: int) -> Mapping[str, Earlier]:
+    def _recall(self, place: int) -> Mapping[str, EarlierMessage]:
         record, part = self.records[place], self.parts[place]
         if record is not None:
             return from_record(record, self.known)
@@ -326,7 +328,7 @@ class _Reading:
         ref = replace(part.ref, first_seq=first, last_seq=part.turns[-1].seq, final=False)
         return self.recalling.recall(Window(ref, part.turns), history, nearby)
 
-    def _advice(self, candidates: Mapping[str, Sequence[Found]]) -> Advice:
+    def _advice(self, candidates: Mapping[str, Sequence[CatchupItem]]) -> Advice:
         """Read what is for the reader, skim what is decided or where the reader takes part, skip the rest."""
         kinds = Counter(item.kind for item in candidates["for_me"])
         if kinds and set(kinds) != {"reply"}:
@@ -345,7 +347,7 @@ class _Reading:
         return "skip"
 
 
-def _why(item: Found) -> Literal["question", "action", "mention", "reply"]:
+def _why(item: CatchupItem) -> Literal["question", "action", "mention", "reply"]:
     if item.kind in ("question", "action", "reply"):
         return item.kind
     return "mention"

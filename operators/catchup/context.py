@@ -15,7 +15,7 @@ from backscroll.operators.catchup.rule_items import asks, shortened
 from backscroll.operators.gaps.gap import GapDetector
 from backscroll.operators.history.channel import AsOf
 from backscroll.operators.language.lexicon import words
-from backscroll.operators.language.salience import Reading, read
+from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.memory.request import MemoryRequest, MemoryStrategy, MemoryTurn
 from backscroll.operators.messages import Turn
@@ -23,7 +23,7 @@ from backscroll.operators.stream.windows import Window
 from backscroll.operators.summary.evidence import match_evidence
 from backscroll.operators.summary.record import Summary
 
-__all__ = ["Earlier", "Recalling", "from_record", "from_threads"]
+__all__ = ["ContextFinder", "EarlierMessage", "from_record", "from_threads"]
 
 _QUOTE = 140  # characters of an earlier message
 
@@ -44,14 +44,14 @@ _SOON = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierMessage:
     """An earlier message, and its verbatim words that explain a later one."""
 
     turn: Turn
     text: str
 
 
-def from_threads(readings: Sequence[Reading], known: Mapping[str, Turn]) -> dict[str, Earlier]:
+def from_threads(readings: Sequence[AnalysedTurn], known: Mapping[str, Turn]) -> dict[str, EarlierMessage]:
     """For messages of a thread and replies what they answer, by the message's id.
 
     Args:
@@ -59,8 +59,8 @@ def from_threads(readings: Sequence[Reading], known: Mapping[str, Turn]) -> dict
         known: every message of the channel that is not deleted, by its id.
     """
     last_in_thread = dict[str, Turn]()
-    found = dict[str, Earlier]()
-    previous: Reading | None = None
+    found = dict[str, EarlierMessage]()
+    previous: AnalysedTurn | None = None
     for reading in readings:
         turn = reading.turn
         answered = known.get(turn.reply_to or "")
@@ -69,26 +69,28 @@ def from_threads(readings: Sequence[Reading], known: Mapping[str, Turn]) -> dict
         if answered is None and turn.thread is None and previous is not None and _answers(reading, previous):
             answered = previous.turn
         if answered is not None and answered.author.id != turn.author.id:
-            found[turn.id] = Earlier(answered, _quote(answered.text, {word.stem for word in reading.content}))
+            found[turn.id] = EarlierMessage(
+                answered, _quote(answered.text, {word.stem for word in reading.content})
+            )
         if turn.thread is not None:
             last_in_thread[turn.thread] = turn
         previous = reading
     return found
 
 
-def from_record(record: Summary, known: Mapping[str, Turn]) -> dict[str, Earlier]:
+def from_record(record: Summary, known: Mapping[str, Turn]) -> dict[str, EarlierMessage]:
     """The evidence that a stored summary gives for its gaps, by the utterance's id."""
-    found = dict[str, Earlier]()
+    found = dict[str, EarlierMessage]()
     for gap in record.gaps:
         for id_ in gap.evidence:
             entry = next((entry for entry in record.memory if entry.id == id_), None)
             if entry is not None and id_ in known:
-                found.setdefault(gap.utterance, Earlier(known[id_], _quote(entry.text)))
+                found.setdefault(gap.utterance, EarlierMessage(known[id_], _quote(entry.text)))
     return found
 
 
 @dataclass(frozen=True)
-class Recalling:
+class ContextFinder:
     """Finds evidence for messages that have no summary yet, as for a provisional one."""
 
     detector: GapDetector
@@ -96,7 +98,7 @@ class Recalling:
     request: MemoryRequest
     """A request whose embedder, budget and parameters are used; its turns and gaps are not."""
 
-    def recall(self, window: Window, history: AsOf, nearby: Iterable[Turn]) -> dict[str, Earlier]:
+    def recall(self, window: Window, history: AsOf, nearby: Iterable[Turn]) -> dict[str, EarlierMessage]:
         """Evidence by the utterance's id.
 
         Args:
@@ -125,9 +127,9 @@ class Recalling:
             for turn in list(nearby)[-_NEARBY:]
             if not turn.deleted
         ]
-        evidence = match_evidence(read(window.turns), gaps, memory)
+        evidence = match_evidence(analyse_turns(window.turns), gaps, memory)
         return {
-            gaps[index].utterance: Earlier(entry.turn, text)
+            gaps[index].utterance: EarlierMessage(entry.turn, text)
             for index, (entry, text) in evidence.items()
             if not entry.turn.deleted
         }
@@ -152,7 +154,7 @@ def _quote(text: str, stems: Set[str] = frozenset()) -> str:
     return shortened(text[spans[first][0] : spans[last][1]], _QUOTE)
 
 
-def _answers(reading: Reading, previous: Reading) -> bool:
+def _answers(reading: AnalysedTurn, previous: AnalysedTurn) -> bool:
     """Whether a short message right after another one answers it: it opens so, or says little alone."""
     if previous.turn.author.bot or reading.turn.ts - previous.turn.ts > _SOON:
         return False

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from backscroll.operators.catchup.context import Earlier
+from backscroll.operators.catchup.context import EarlierMessage
 from backscroll.operators.catchup.due_dates import Due
-from backscroll.operators.catchup.rule_items import Found, Kind
+from backscroll.operators.catchup.rule_items import CatchupItem, Kind
 from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.language.phrasebook import PhraseBook
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import WindowRef
 from backscroll.operators.summary.record import Summary
 
-__all__ = ["SECTIONS", "Advice", "ChannelDigest", "ChannelRead", "Item", "LeftOut", "Suggested", "line"]
+__all__ = ["SECTIONS", "Advice", "ChannelDigest", "ChannelRead", "DigestItem", "LeftOut", "Suggested", "line"]
 
 Advice: TypeAlias = Literal["read", "skim", "skip"]
 
@@ -47,7 +47,7 @@ class ChannelRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DigestItem:
     """A line: its kind, words, the messages it rests on, and the earlier ones that explain it.
 
     The first message is the one that the words are of; a model's words may rest on several. `for_me`
@@ -57,7 +57,7 @@ class Item:
     kind: Kind
     text: str
     messages: tuple[Turn, ...]
-    explained: tuple[Earlier, ...] = ()
+    explained: tuple[EarlierMessage, ...] = ()
     owner: str | None = None
     due: Due | None = None
     for_me: Literal["question", "action", "mention", "reply"] | None = None
@@ -96,7 +96,7 @@ class ChannelDigest:
     people: tuple[str, ...]
     first: Turn
     last: Turn
-    sections: Mapping[str, tuple[Item, ...]]
+    sections: Mapping[str, tuple[DigestItem, ...]]
     left_out: LeftOut
     quoted: Turn | None = None
     reused: int = 0
@@ -104,7 +104,7 @@ class ChannelDigest:
     degraded: str | None = None
 
     @property
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[DigestItem]:
         """Every line."""
         for name in SECTIONS:
             yield from self.sections.get(name, ())
@@ -114,12 +114,12 @@ class ChannelDigest:
 class Suggested:
     """The items of a model for a channel's span, how many were dropped, and why there are none."""
 
-    items: tuple[Found, ...] = ()
+    items: tuple[CatchupItem, ...] = ()
     dropped: int = 0
     degraded: str | None = None
 
 
-def line(item: Item) -> str:
+def line(item: DigestItem) -> str:
     """The words of a line, with what explains them in brackets, as they are counted."""
     words = item.text if item.written else f"{item.messages[0].author.name}: {item.text}"
     notes = "".join(f" [{earlier.turn.author.name}: {earlier.text}]" for earlier in item.explained)

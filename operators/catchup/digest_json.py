@@ -11,8 +11,8 @@ from typing import Literal, NotRequired
 import orjson
 from typing_extensions import TypedDict
 
-from backscroll.operators.catchup.digest import Advice, ChannelDigest, Item
-from backscroll.operators.catchup.period import Spans
+from backscroll.operators.catchup.digest import Advice, ChannelDigest, DigestItem
+from backscroll.operators.catchup.period import Period
 from backscroll.operators.catchup.rule_items import Kind
 from backscroll.operators.messages import ChannelKey, Turn, format_time
 
@@ -112,7 +112,7 @@ class CatchUpFields(TypedDict):
 
 def to_json(
     digests: Sequence[ChannelDigest],
-    spans: Spans,
+    spans: Period,
     *,
     time_zone: str,
     me: str | None,
@@ -176,7 +176,7 @@ def _channel(digest: ChannelDigest) -> ChannelFields:
     }
 
 
-def _item(item: Item) -> ItemFields:
+def _item(item: DigestItem) -> ItemFields:
     due = item.due
     return {
         "kind": item.kind,

@@ -15,10 +15,10 @@ from pydantic import AfterValidator, Field
 
 from backscroll.operators.catchup.digest import ChannelRead, Suggested
 from backscroll.operators.catchup.due_dates import find_due
-from backscroll.operators.catchup.rule_items import Found, book_of
+from backscroll.operators.catchup.rule_items import CatchupItem, book_of
 from backscroll.operators.language.identify import language_name
 from backscroll.operators.language.lexicon import words
-from backscroll.operators.language.salience import Reading, read
+from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.llm.prompts import chat_line, fenced, load_prompt
 from backscroll.operators.llm.protocol import LLM, LLMError, ModelAnswer, Prompt
 from backscroll.operators.messages import Turn
@@ -71,7 +71,7 @@ async def suggest(
         max_tokens: of the digest; tells how many items are asked for.
         zone: in which days are meant.
     """
-    found, dropped = list[Found](), 0
+    found, dropped = list[CatchupItem](), 0
     most = max(4, max_tokens // 30)
     for part in _parts(turns):
         prompt = catchup_prompt(channel, part, model=model, max_items=min(24, most))
@@ -104,14 +104,14 @@ def catchup_prompt(channel: ChannelRead, turns: Sequence[Turn], *, model: str, m
     )
 
 
-def guard_items(answer: SuggestedItems, turns: Sequence[Turn], zone: tzinfo) -> tuple[list[Found], int]:
+def guard_items(answer: SuggestedItems, turns: Sequence[Turn], zone: tzinfo) -> tuple[list[CatchupItem], int]:
     """The items that the turns they cite contain, and how many do not hold up.
 
     An owner that neither stands in the messages nor wrote one is left out of its item, and so is a
     date that cannot be read.
     """
-    kept, dropped = list[Found](), 0
-    readings = read(turns)
+    kept, dropped = list[CatchupItem](), 0
+    readings = analyse_turns(turns)
     for rank, item in enumerate(answer.items):
         numbers = list(dict.fromkeys(item.messages))
         if not numbers or not all(0 <= number < len(turns) for number in numbers):
@@ -129,7 +129,7 @@ def guard_items(answer: SuggestedItems, turns: Sequence[Turn], zone: tzinfo) -> 
         if due is not None and due.text.casefold() not in said:
             due = None
         kept.append(
-            Found(
+            CatchupItem(
                 item.kind,
                 first,
                 item.text,
@@ -143,7 +143,7 @@ def guard_items(answer: SuggestedItems, turns: Sequence[Turn], zone: tzinfo) -> 
     return kept, dropped
 
 
-def _contains(cited: Sequence[Reading], text: str) -> bool:
+def _contains(cited: Sequence[AnalysedTurn], text: str) -> bool:
     turns = [reading.turn for reading in cited]
     if unsupported_spans(text, turns, []):
         return False

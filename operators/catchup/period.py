@@ -18,7 +18,7 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 
 from backscroll.operators.messages import ChannelKey, Turn
 
-__all__ = ["Bound", "SpanError", "Spans", "parse_moment", "spans"]
+__all__ = ["Endpoint", "Period", "PeriodError", "parse_moment", "parse_period"]
 
 _AGO = re.compile(r"(\d{1,6})\s*(m|min|h|d|w)", re.IGNORECASE)
 
@@ -29,12 +29,12 @@ _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "wee
 _DAYS = {"today": 0, "yesterday": 1}
 
 
-class SpanError(ValueError):
+class PeriodError(ValueError):
     """A span cannot be found; one line says why and what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Endpoint:
     """A moment, and in the channel `key`, where it was given by a message, the place of that one."""
 
     moment: datetime
@@ -43,15 +43,15 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class Period:
     """The span in every channel: turns after `since` and until `until`.
 
     A moment `since` is part of the span, and a moment `until` is not; with messages it is the other
     way round: what came after the one that was read last, up to and with the one named.
     """
 
-    since: Bound
-    until: Bound | None
+    since: Endpoint
+    until: Endpoint | None
 
     def holds(self, key: ChannelKey, turn: Turn) -> bool:
         """Whether a turn is in the span."""
@@ -83,7 +83,7 @@ def parse_moment(text: str, now: datetime, zone: tzinfo) -> datetime | None:
         try:
             return (now - timedelta(**{_UNITS[ago[2].lower()]: int(ago[1])})).astimezone(zone)
         except OverflowError as err:
-            raise SpanError(f"{text!r} is longer ago than there are dates") from err
+            raise PeriodError(f"{text!r} is longer ago than there are dates") from err
     if word.lower() in _DAYS:
         return datetime.combine(local.date() - timedelta(days=_DAYS[word.lower()]), time(), zone)
     if word.lower() == "now":
@@ -92,17 +92,17 @@ def parse_moment(text: str, now: datetime, zone: tzinfo) -> datetime | None:
         moment = datetime.fromisoformat(word)
     except ValueError as err:
         if re.fullmatch(r"\d{4}-\d{2}-\d{2}.*", word):
-            raise SpanError(f"{text!r} is not a possible ISO 8601 time") from err
+            raise PeriodError(f"{text!r} is not a possible ISO 8601 time") from err
         return None
     try:
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(zone)
     except OverflowError as err:
-        raise SpanError(f"{text!r} is not a possible ISO 8601 time") from err
+        raise PeriodError(f"{text!r} is not a possible ISO 8601 time") from err
 
 
-def spans(
+def parse_period(
     since: str, until: str | None, turns: Mapping[ChannelKey, Sequence[Turn]], *, now: datetime, zone: tzinfo
-) -> Spans:
+) -> Period:
     """The span that `since` and `until` name over the turns of channels.
 
     Times ago count back from `until`, where it is given, and from `now` elsewhere; `latest` is the
@@ -117,30 +117,30 @@ def spans(
     begin = _bound(since, turns, now if end is None else end.moment, zone)
     if end is not None and end.moment < begin.moment:
         first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (begin.moment, end.moment))
-        raise SpanError(f"the span ends before it begins: from {first} to {last}")
-    return Spans(begin, end)
+        raise PeriodError(f"the span ends before it begins: from {first} to {last}")
+    return Period(begin, end)
 
 
-def _latest(turns: Mapping[ChannelKey, Sequence[Turn]]) -> Bound | None:
+def _latest(turns: Mapping[ChannelKey, Sequence[Turn]]) -> Endpoint | None:
     """Just after the newest message; nothing to end at where there is none."""
     newest = max((turn.ts for of_channel in turns.values() for turn in of_channel), default=None)
     if newest is None or newest > datetime.max.replace(tzinfo=UTC) - timedelta(days=2):
         return None
-    return Bound(newest + timedelta(microseconds=1))
+    return Endpoint(newest + timedelta(microseconds=1))
 
 
-def _bound(text: str, turns: Mapping[ChannelKey, Sequence[Turn]], now: datetime, zone: tzinfo) -> Bound:
+def _bound(text: str, turns: Mapping[ChannelKey, Sequence[Turn]], now: datetime, zone: tzinfo) -> Endpoint:
     found = [(key, turn) for key, of_channel in turns.items() for turn in of_channel if turn.id == text]
     if len(found) > 1:
         names = ", ".join(str(key) for key, _ in found)
-        raise SpanError(f"message {text!r} is in several channels: name one of {names}")
+        raise PeriodError(f"message {text!r} is in several channels: name one of {names}")
     if found:
         key, turn = found[0]
-        return Bound(turn.ts.astimezone(zone), key, turn.seq)
+        return Endpoint(turn.ts.astimezone(zone), key, turn.seq)
     moment = parse_moment(text, now, zone)
     if moment is None:
-        raise SpanError(
+        raise PeriodError(
             f"{text!r} is no message here and no time: "
             "use 2d, 5h, yesterday, 2026-03-02T09:00 or the id of a message"
         )
-    return Bound(moment)
+    return Endpoint(moment)

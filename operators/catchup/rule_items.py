@@ -17,11 +17,11 @@ from typing import Literal, TypeAlias
 from backscroll.operators.catchup.due_dates import Due, find_due
 from backscroll.operators.catchup.people import Person, addressed
 from backscroll.operators.language.phrasebook import PhraseBook, phrase_books
-from backscroll.operators.language.salience import Reading
+from backscroll.operators.language.salience import AnalysedTurn
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.messages import Turn
 
-__all__ = ["Found", "Kind", "asks", "book_of", "find_items", "main_book", "quoted", "shortened"]
+__all__ = ["CatchupItem", "Kind", "asks", "book_of", "find_items", "main_book", "quoted", "shortened"]
 
 Kind: TypeAlias = Literal["decision", "action", "question", "highlight", "mention", "reply"]
 
@@ -45,7 +45,7 @@ _ANSWERS_NEAR = 3  # messages after a question in which an answer without a repl
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CatchupItem:
     """An item: its kind, the turn, its verbatim words, and how much it deserves a place, in [0, 2].
 
     `owner` is who has to act, `due` until when. `asks` says that it is a question, also where it is
@@ -64,12 +64,12 @@ class Found:
     also: tuple[Turn, ...] = ()
 
 
-def book_of(reading: Reading) -> PhraseBook:
+def book_of(reading: AnalysedTurn) -> PhraseBook:
     """The phrase book of the language that a message is read in."""
     return phrase_books().get(reading.lexicon.code) or phrase_books()["en"]
 
 
-def main_book(readings: Sequence[Reading]) -> PhraseBook:
+def main_book(readings: Sequence[AnalysedTurn]) -> PhraseBook:
     """The phrase book of the language that most words were written in."""
     words = Counter[PhraseBook]()
     for reading in readings:
@@ -77,7 +77,7 @@ def main_book(readings: Sequence[Reading]) -> PhraseBook:
     return words.most_common(1)[0][0] if words else phrase_books()["en"]
 
 
-def find_items(readings: Sequence[Reading], people: Sequence[Person], zone: tzinfo) -> list[Found]:
+def find_items(readings: Sequence[AnalysedTurn], people: Sequence[Person], zone: tzinfo) -> list[CatchupItem]:
     """The items of consecutive messages, at most one each, in their order.
 
     Args:
@@ -119,7 +119,7 @@ def shortened(text: str, characters: int) -> str:
     return (head.rsplit(" ", 1)[0] if " " in head[characters // 2 :] else head) + " …"
 
 
-def _of_sentences(reading: Reading, people: Sequence[Person], zone: tzinfo) -> Iterator[Found]:
+def _of_sentences(reading: AnalysedTurn, people: Sequence[Person], zone: tzinfo) -> Iterator[CatchupItem]:
     book, turn = book_of(reading), reading.turn
     others = [person for person in people if not person.wrote(turn.author)]
     said = turn.ts.astimezone(zone).date()
@@ -131,7 +131,7 @@ def _of_sentences(reading: Reading, people: Sequence[Person], zone: tzinfo) -> I
         text = quoted(turn.text, start, end)
         to = addressed(sentence, others)
         if not is_question and book.decision.search(sentence):
-            yield Found("decision", turn, text, reading.salience + 0.3, asks=is_question, to=to)
+            yield CatchupItem("decision", turn, text, reading.salience + 0.3, asks=is_question, to=to)
         owner = None
         is_request = book.request.search(sentence) is not None
         if is_request or (to is not None and not is_question and _commands(reading, sentence, start, to)):
@@ -143,11 +143,11 @@ def _of_sentences(reading: Reading, people: Sequence[Person], zone: tzinfo) -> I
         if owner is not None or is_request:
             due = find_due(sentence, said, book) or find_due(stated, said, book)
             score = reading.salience + (0.2 if owner is not None else -0.2) + 0.2 * (due is not None)
-            yield Found("action", turn, text, score, owner, due, is_question, to)
+            yield CatchupItem("action", turn, text, score, owner, due, is_question, to)
         elif is_question and not book.rhetoric.fullmatch(sentence.strip()):
             says = sum(start <= word.start < end for word in reading.content)
             if says >= (_CONTENT if book.spaced else 1):
-                yield Found("question", turn, text, reading.salience, asks=True, to=to)
+                yield CatchupItem("question", turn, text, reading.salience, asks=True, to=to)
 
 
 def asks(sentence: str) -> bool:
@@ -161,7 +161,7 @@ def _question_ends() -> tuple[str, ...]:
     return tuple(end for book in phrase_books().values() for end in book.question_ends)
 
 
-def _commands(reading: Reading, sentence: str, start: int, to: Person) -> bool:
+def _commands(reading: AnalysedTurn, sentence: str, start: int, to: Person) -> bool:
     """Whether what follows a name at the beginning is an imperative: no function word, no figure."""
     after = [word for word in reading.words if start <= word.start < start + len(sentence)]
     called = {part.casefold() for name in to.names for part in name.split()}
@@ -181,18 +181,18 @@ def _named_owner(sentence: str, people: Sequence[Person], book: PhraseBook) -> s
     return None
 
 
-def _rank(item: Found) -> int:
+def _rank(item: CatchupItem) -> int:
     """Decisions first, then what somebody has to do, questions, and requests to nobody named."""
     if item.kind == "action":
         return 1 if item.owner is not None else 3
     return 0 if item.kind == "decision" else 2
 
 
-def _is_over(readings: Sequence[Reading], place: int, item: Found) -> bool:
+def _is_over(readings: Sequence[AnalysedTurn], place: int, item: CatchupItem) -> bool:
     return item.kind == "question" and _is_answered(readings, place, item)
 
 
-def _is_answered(readings: Sequence[Reading], place: int, question: Found) -> bool:
+def _is_answered(readings: Sequence[AnalysedTurn], place: int, question: CatchupItem) -> bool:
     """Whether somebody else replied to a question, or soon after said something that takes it up."""
     asked, turn = readings[place], question.turn
     stems = {word.stem for word in asked.content}

@@ -23,12 +23,12 @@ from itertools import pairwise
 
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.language.lexicon import Cue, Word
-from backscroll.operators.language.salience import Reading, read
+from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.messages import Turn
 from backscroll.operators.stream.windows import Window
 
-__all__ = ["RulesDetector", "lean"]
+__all__ = ["RulesDetector", "context_dependence"]
 
 # What an unresolved phrase of each kind weighs.
 STRENGTH = {
@@ -115,24 +115,24 @@ class RulesDetector:
     def detect(self, window: Window, *, max_gaps: int = 8) -> tuple[Gap, ...]:
         """The most important gaps of the window, at most one an utterance, in window order."""
         turns = window.turns
-        reader = _Reader(turns)
+        reader = _WindowReading(turns)
         scores = [reader.score(i) for i in range(len(turns))]
         ranked = sorted(range(len(turns)), key=lambda i: -scores[i])[: max(0, max_gaps)]
         return tuple(reader.gap(i) for i in sorted(ranked) if scores[i] >= _LEAST)
 
 
-def lean(turns: Sequence[Turn]) -> list[tuple[Reading, float]]:
+def context_dependence(turns: Sequence[Turn]) -> list[tuple[AnalysedTurn, float]]:
     """Every turn of a window as the rules read it, and how much it leans on the history, from 0."""
-    reader = _Reader(turns)
+    reader = _WindowReading(turns)
     return [(reading, reader.score(place)) for place, reading in enumerate(reader.readings)]
 
 
-class _Reader:
+class _WindowReading:
     """The window as the rules read it: what was said where, and what that leaves open."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self.turns = turns
-        self.readings = read(turns)
+        self.readings = analyse_turns(turns)
         self.ids = {turn.id for turn in turns}
         self.names = {part for turn in turns for part in turn.author.name.lower().split()}
         self.first_said: dict[str, tuple[int, int]] = {}
@@ -219,18 +219,18 @@ class _Reader:
     def _is_new(self, i: int, word: Word) -> bool:
         return self.first_said[word.stem] == (i, word.start)
 
-    def _is_name(self, reading: Reading, word: Word) -> bool:
+    def _is_name(self, reading: AnalysedTurn, word: Word) -> bool:
         if not word.text[0].isupper() or word.lower in reading.lexicon.known:
             return False
         before = reading.text[max(0, word.start - 8) : word.start].rstrip(" *_\"'(")
         inside = bool(before) and before[-1] not in ".!?\n>:"
         return inside and not any(name.startswith(word.lower) for name in self.names)  # "Mel" for Melanie
 
-    def _opening(self, reading: Reading) -> int:
+    def _opening(self, reading: AnalysedTurn) -> int:
         """Where the first thing is said, apart from the name of who is spoken to."""
         return next((word.start for word in reading.words if word.lower not in self.names), 0)
 
-    def _first_person(self, reading: Reading) -> int:
+    def _first_person(self, reading: AnalysedTurn) -> int:
         """Where the first person or name stands; the length of the text if there is none."""
         for word in reading.words:
             if word.lower in reading.lexicon.persons:
@@ -268,7 +268,7 @@ class _Reader:
         near = range(max(0, i - _PEOPLE_REACH), i)
         return any(self.first_person[j] < len(self.readings[j].text) for j in near)
 
-    def _noun_phrase(self, reading: Reading, cue: Cue) -> list[Word]:
+    def _noun_phrase(self, reading: AnalysedTurn, cue: Cue) -> list[Word]:
         """The words of content that follow an article or a possessive at once; none if all is known."""
         found: list[Word] = []
         end = cue.end

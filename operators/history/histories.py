@@ -245,7 +245,7 @@ class Histories:
             history.erased_ids.update(erased)
         if changed:
             self._rewrite(history, changed, history.revision + steps)
-        resting = self.store.resting_on(changes.key, sorted(touched)) if touched else []
+        resting = self.store.depending_on(changes.key, sorted(touched)) if touched else []
         stale = {kept.summary_id for kept in resting if not kept.body}
         history.summary_ids -= stale
         history.stale_ids |= stale

@@ -81,7 +81,7 @@ class HistoryStore(Protocol):
         """Replace the chunks, vectors and revision of a window, which ends its change."""
         ...
 
-    def resting_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
+    def depending_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
         """The summaries whose window or memory holds one of the turns."""
         ...
 

@@ -20,13 +20,13 @@ from functools import cache
 
 from backscroll.operators.language.quantity_words import quantity_words
 
-__all__ = ["Fact", "Figure", "blanked", "figures"]
+__all__ = ["Fact", "Quantity", "blanked", "find_quantities"]
 
 Fact = tuple[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Quantity:
     """A figure at `start:end` of a text; `is_claim` is false for words like "one", "both", "second"."""
 
     start: int
@@ -35,20 +35,20 @@ class Figure:
     is_claim: bool = True
 
 
-def figures(text: str) -> tuple[Figure, ...]:
+def find_quantities(text: str) -> tuple[Quantity, ...]:
     """The figures of `text`, in order; none overlap."""
-    found = list[Figure]()
+    found = list[Quantity]()
     for pattern, facts_of in _readers():
-        read = list[Figure]()
+        read = list[Quantity]()
         for match in pattern.finditer(text):
             if facts := frozenset(facts_of(match)):
-                read.append(Figure(*match.span(), facts, _is_claim(match)))
+                read.append(Quantity(*match.span(), facts, _is_claim(match)))
         text = blanked(text, read)
         found += read
     return tuple(sorted(found, key=lambda figure: figure.start))
 
 
-def blanked(text: str, found: Iterable[Figure]) -> str:
+def blanked(text: str, found: Iterable[Quantity]) -> str:
     """`text` with a NUL for every character of the figures, so that places stay."""
     for figure in found:
         text = text[: figure.start] + "\0" * (figure.end - figure.start) + text[figure.end :]

@@ -15,7 +15,7 @@ from math import exp
 from backscroll.operators.language.lexicon import Cue, Lexicon, Word, lexicons, spaced_lexicons, words
 from backscroll.operators.messages import Turn
 
-__all__ = ["Reading", "read"]
+__all__ = ["AnalysedTurn", "analyse_turns"]
 
 _NOT_PROSE = re.compile(
     r"```.*?(?:```|\Z)|<?https?://\S+|\[shares? [^\]]*\]|(?<!\w):[a-z0-9_+-]+:(?!\w)", re.DOTALL
@@ -36,7 +36,7 @@ _BOT = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class AnalysedTurn:
     """A turn as the rules read it.
 
     `text` is the turn's text at unchanged length, without what is not prose; `content` are the
@@ -52,7 +52,7 @@ class Reading:
     salience: float
 
 
-def read(turns: Sequence[Turn]) -> tuple[Reading, ...]:
+def analyse_turns(turns: Sequence[Turn]) -> tuple[AnalysedTurn, ...]:
     """Split the turns of a window into words and cues, and say how worthy of a summary each is.
 
     Content words raise salience with diminishing returns, words new to the window more than repeated
@@ -68,7 +68,7 @@ def read(turns: Sequence[Turn]) -> tuple[Reading, ...]:
         cues = tuple(lexicon.cues(text, line))
         content = tuple(word for word in line if lexicon.says_something(word))
         score = _score(text, content, cues, seen) * (_BOT if turn.author.bot else 1.0)
-        readings.append(Reading(turn, text, lexicon, line, content, cues, score))
+        readings.append(AnalysedTurn(turn, text, lexicon, line, content, cues, score))
     return tuple(readings)
 
 

@@ -15,13 +15,13 @@ from backscroll.operators.llm.protocol import LLM, Answer, BadAnswer, BudgetSpen
 from backscroll.operators.messages import ChannelKey
 from backscroll.operators.runtime.calls import on_executor
 
-__all__ = ["AnswerStore", "CurrentAnswers", "PaidAnswer", "PaidAnswers", "Spending"]
+__all__ = ["AnswerStore", "CachedAnswer", "CachedAnswers", "CurrentAnswers", "TokenBudget"]
 
 T = TypeVar("T", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class PaidAnswer:
+class CachedAnswer:
     """A model's raw answer about turns `first_seq` to `last_seq`; `raw` is empty if it was unusable.
 
     `recalled` are the earlier turns that the question quoted, as they were at the channel's `revision`.
@@ -47,7 +47,7 @@ class AnswerStore(Protocol):
         """The raw usable answer to a question, by its digest."""
         ...
 
-    def put_answer(self, paid: PaidAnswer) -> None:
+    def put_answer(self, paid: CachedAnswer) -> None:
         """Keep an answer and what it cost."""
         ...
 
@@ -77,14 +77,14 @@ class CurrentAnswers:
         self.erase = inner.erase
         self.spent = inner.spent
 
-    def put_answer(self, paid: PaidAnswer) -> None:
+    def put_answer(self, paid: CachedAnswer) -> None:
         """Keep what an answer cost, and the answer if it is still about what is there."""
         seqs = (*range(paid.first_seq, paid.last_seq + 1), *paid.recalled)
         kept = self._is_current(paid.key, paid.revision, seqs)
         self._inner.put_answer(paid if kept else replace(paid, raw=""))
 
 
-class Spending:
+class TokenBudget:
     """The tokens of the current day (UTC), in all and by channel, against their limits.
 
     Args:
@@ -140,10 +140,10 @@ class Spending:
         self._spent[key] += usage.total
 
 
-class PaidAnswers:
+class CachedAnswers:
     """A layer over a model: answers come from the store if it has them, and are kept if not."""
 
-    def __init__(self, inner: LLM, store: AnswerStore, spending: Spending) -> None:
+    def __init__(self, inner: LLM, store: AnswerStore, spending: TokenBudget) -> None:
         self._inner = inner
         self._store = store
         self._spending = spending
@@ -173,9 +173,9 @@ class PaidAnswers:
                 await on_executor(lambda: self._store.put_answer(self._paid(prompt, digest, usage, raw)))
         return answer
 
-    def _paid(self, prompt: Prompt, digest: str, usage: Usage, raw: str) -> PaidAnswer:
+    def _paid(self, prompt: Prompt, digest: str, usage: Usage, raw: str) -> CachedAnswer:
         ref = prompt.subject
-        return PaidAnswer(
+        return CachedAnswer(
             ref.key,
             ref.first_seq,
             ref.last_seq,

@@ -25,7 +25,7 @@ __all__ = [
     "DENSE",
     "FEATURES",
     "RELEVANCE",
-    "Evidence",
+    "EvidenceFeatures",
     "evidence_features",
     "named_authors",
     "relevance_features",
@@ -105,7 +105,7 @@ _SAID, _UNSAID = 0.5, 0.25  # what a word counts that another query or the windo
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidenceFeatures:
     """`rows` `[turns, FEATURES]` and `relevance` `[queries, turns]`, a log-odds.
 
     `wanted(seq, word)` is what a word, as a stem, says in that turn: its idf, in full where the query
@@ -154,7 +154,7 @@ def relevance_features(
     return found | {name: values[None] for name, values in _of_turn(rows).items()}
 
 
-def evidence_features(request: MemoryRequest, relevance: AdditiveModel) -> Evidence:
+def evidence_features(request: MemoryRequest, relevance: AdditiveModel) -> EvidenceFeatures:
     """The features of every turn in sight, for a request with at least one turn in sight."""
     rows, window = request.history.turn_rows(), request.turns
     own = request.history.window_rows(window)
@@ -226,7 +226,7 @@ def evidence_features(request: MemoryRequest, relevance: AdditiveModel) -> Evide
             found[f"{whose}_{name}"] = getattr(match, name)[chosen].max(axis=0)
     absent = np.zeros(rows.turns)
     table = np.column_stack([found.get(name, absent) for name in FEATURES])
-    return Evidence(np.round(table, 3), by_gap, _wanted(rows, rarity, terms, by_gap))
+    return EvidenceFeatures(np.round(table, 3), by_gap, _wanted(rows, rarity, terms, by_gap))
 
 
 def standard(scores: Floats) -> Floats:

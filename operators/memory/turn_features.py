@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backscroll.operators.gaps.rules import lean
+from backscroll.operators.gaps.rules import context_dependence
 from backscroll.operators.index.arrays import GrowingArray
 from backscroll.operators.language.lexicon import WORD, spaced_lexicons, stem
 from backscroll.operators.messages import Turn
@@ -193,7 +193,7 @@ class TurnIndex:
 
     def _read(self, turns: Sequence[Turn]) -> _Block:
         columns, entries = list[tuple[Any, ...]](), list[tuple[int, int, int]]()
-        for place, (reading, leaning) in enumerate(lean(turns)):
+        for place, (reading, leaning) in enumerate(context_dependence(turns)):
             turn = reading.turn
             said = stems(turn.text)
             columns.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from backscroll.operators.runtime.progress import Vitals
+from backscroll.operators.runtime.progress import ProgressRecorder
 
 __all__ = ["Feed"]
 
@@ -27,4 +27,4 @@ class Feed:
     fail: Callable[[Exception], None]
     lost: Callable[[str, int, int], None]
     at_end: Callable[[str, bool], None]
-    vitals: Vitals = field(default_factory=Vitals)
+    vitals: ProgressRecorder = field(default_factory=ProgressRecorder)

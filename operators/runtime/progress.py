@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from backscroll.operators.runtime.metrics import EPOCH_PROGRESS
 
-__all__ = ["Pulse", "Vitals"]
+__all__ = ["Progress", "ProgressRecorder"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class Progress:
     """What one process knows of its dataflow.
 
     listed: partitions that the topics have, 0 before they were asked for.
@@ -33,7 +33,7 @@ class Pulse:
     offsets: Mapping[str, int | None] = field(default_factory=dict)
 
 
-class Vitals:
+class ProgressRecorder:
     """Told by the source on the worker's thread, read by any other."""
 
     def __init__(self) -> None:
@@ -45,10 +45,10 @@ class Vitals:
         self._done: dict[str, int | None] = {}  # at the one before
 
     @property
-    def pulse(self) -> Pulse:
+    def pulse(self) -> Progress:
         """A copy of what is known now."""
         with self._lock:
-            return Pulse(self._listed, self._epochs, self._moved, dict(self._done))
+            return Progress(self._listed, self._epochs, self._moved, dict(self._done))
 
     def listed(self, parts: int) -> None:
         """The topics have so many partitions."""

@@ -13,11 +13,11 @@ from math import log
 
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.language.lexicon import words
-from backscroll.operators.language.salience import Reading, read
+from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.memory.request import MemoryTurn
 
-__all__ = ["Evidence", "match_evidence"]
+__all__ = ["GapEvidence", "match_evidence"]
 
 _LEAST = 1.1
 
@@ -28,20 +28,21 @@ _OWN_GAP, _RARE_WORDS = 0.2, 0.5
 _QUOTE_CHARACTERS = 160
 
 
-Evidence = tuple[MemoryTurn, str]
+GapEvidence = tuple[MemoryTurn, str]
 """A turn in memory and its sentences, verbatim, that say most about the gap."""
 
 
 def match_evidence(
-    window: Sequence[Reading], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
-) -> Mapping[int, Evidence]:
+    window: Sequence[AnalysedTurn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
+) -> Mapping[int, GapEvidence]:
     """The evidence of each gap that has any, by the gap's index; `window` are its turns as read."""
     if not gaps:
         return {}
     readings = {reading.turn.id: reading for reading in window}
     memory = [entry for entry in memory if entry.text.strip()]
     remembered = [
-        _stems(reading) for reading in read([replace(entry.turn, text=entry.text) for entry in memory])
+        _stems(reading)
+        for reading in analyse_turns([replace(entry.turn, text=entry.text) for entry in memory])
     ]
     texts = [*map(_stems, readings.values()), *remembered]
     frequency = Counter(stem for stems in texts for stem in stems)
@@ -68,11 +69,11 @@ def match_evidence(
     return found
 
 
-def _stems(reading: Reading) -> set[str]:
+def _stems(reading: AnalysedTurn) -> set[str]:
     return {word.stem for word in reading.content}
 
 
-def _wanted(gap: Gap, utterance: Reading) -> set[str]:
+def _wanted(gap: Gap, utterance: AnalysedTurn) -> set[str]:
     says_something = utterance.lexicon.says_something
     return {word.stem for word in words(gap.text) if says_something(word)}
 

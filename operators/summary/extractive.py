@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.language.lexicon import words
-from backscroll.operators.language.salience import Reading, read
+from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.language.tokens import count, decode, encode
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
-from backscroll.operators.summary.evidence import Evidence, match_evidence
+from backscroll.operators.summary.evidence import GapEvidence, match_evidence
 
 __all__ = ["Digest", "ExtractiveSummarizer"]
 
@@ -48,7 +48,7 @@ class Digest:
 class _Candidate:
     """An utterance that may get a line, and the gap that evidence was found for."""
 
-    reading: Reading
+    reading: AnalysedTurn
     gap: int | None
 
     @property
@@ -69,7 +69,7 @@ class ExtractiveSummarizer:
 
     def summarize(self, turns: Sequence[Turn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Digest:
         """The digest of a window; every window with a word in it gets a line."""
-        readings = read(turns)
+        readings = analyse_turns(turns)
         evidence = match_evidence(readings, gaps, memory)
         resolved = {gaps[index].utterance: index for index in evidence}
         candidates = [
@@ -85,7 +85,7 @@ class ExtractiveSummarizer:
         self,
         candidates: Iterable[_Candidate],
         gaps: Sequence[Gap],
-        evidence: Mapping[int, Evidence],
+        evidence: Mapping[int, GapEvidence],
         clock: str,
     ) -> Digest:
         """Take the best candidates until the budget is used up, and set them in order."""
@@ -117,7 +117,7 @@ class ExtractiveSummarizer:
             lines = [(turn.seq, self._beginning(f"{turn.ts:{clock}} {_name(turn)}:", turn)) for turn in turns]
         return Digest("\n".join(line for _, line in sorted(lines)), used)
 
-    def _line(self, head: str, turn: Turn, left: int, needs: tuple[Gap, Evidence] | None) -> str | None:
+    def _line(self, head: str, turn: Turn, left: int, needs: tuple[Gap, GapEvidence] | None) -> str | None:
         """One utterance with its evidence, whole or in part; None if nothing of it fits."""
         quoted, note = None, ""
         if needs is not None:
@@ -153,7 +153,7 @@ def _name(turn: Turn) -> str:
     return turn.author.name[:_NAME]
 
 
-def _note(evidence: Evidence, turn: Turn) -> str:
+def _note(evidence: GapEvidence, turn: Turn) -> str:
     """Evidence in brackets: author, time (with the date if it is another day) and verbatim words."""
     earlier, quote = evidence[0].turn, evidence[1]
     same_day = earlier.ts.date() == turn.ts.date()

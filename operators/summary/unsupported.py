@@ -23,7 +23,7 @@ from functools import cache
 
 from backscroll.operators.language.names import Vocabulary, unknown_names
 from backscroll.operators.language.phrasebook import phrase_books
-from backscroll.operators.language.quantities import Fact, Figure, blanked, figures
+from backscroll.operators.language.quantities import Fact, Quantity, blanked, find_quantities
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
@@ -35,7 +35,7 @@ def unsupported_spans(summary: str, turns: Sequence[Turn], memory: Sequence[Memo
     """The figures and names of `summary` that neither turns nor memory support, each once, in order."""
     support = _Support([*((turn, turn.text) for turn in turns), *((m.turn, m.text) for m in memory)])
     spans = [span for span in sentences(summary) if not support.quotes(summary[slice(*span)])]
-    found = figures(summary)
+    found = find_quantities(summary)
     flagged = [(f.start, f.end) for f in found if f.is_claim and not support.states(f)]
     flagged += unknown_names(blanked(summary, found), support.vocabulary)
     doubted = [(a, b) for a, b in sorted(flagged) if any(start < b and a < end for start, end in spans)]
@@ -63,7 +63,7 @@ class _Support:
             and re.search(before + re.escape(sentence) + after, self.joined) is not None
         )
 
-    def states(self, figure: Figure) -> bool:
+    def states(self, figure: Quantity) -> bool:
         """Whether a reading of a figure is stated; an amount also without its unit."""
         return any(map(self._states, figure.facts))
 
@@ -95,7 +95,7 @@ def _facts(ts: datetime, text: str) -> Iterator[Fact]:
         for days in (-365, -31, 31, 365):
             there = _moved(ts, days)
             yield from (("month", there.month), ("year", there.year))
-    for figure in figures(text):
+    for figure in find_quantities(text):
         for fact in figure.facts:
             yield fact
             yield from _implied(fact, ts)

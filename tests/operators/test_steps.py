@@ -19,7 +19,7 @@ from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.testing import TestingSink, TestingSource, run_main
 
 from backscroll.flows.summarize import summarize_flow
-from backscroll.flows.terminal.errors import user_error
+from backscroll.flows.terminal.errors import user_error_line
 from backscroll.operators.engine import Engine
 from backscroll.operators.gaps.gap import Gap, GapDetector
 from backscroll.operators.gaps.stage import RuleGaps
@@ -382,7 +382,7 @@ def test_state_of_an_older_release_is_refused_in_one_line_and_stays(
         with pytest.raises(StateError) as refused:
             run(engine_over(MemoryStore()), CHAT, recovery)
         assert kept() == before
-    assert user_error(refused.value) == (
+    assert user_error_line(refused.value) == (
         "the recovery directory holds state of version 2, and this program reads 3: start with an empty "
         "one, at a time before the oldest open window; what overlaps is skipped"
     )

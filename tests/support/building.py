@@ -181,7 +181,7 @@ class MemoryStore:
             old = self.windows[key][index]
             now = Window(old.window.ref, tuple(changed.get(turn.seq, turn) for turn in old.window.turns))
             self.windows[key][index] = replace(old, window=now)
-        for kept in self.resting_on(key, list(changed)):
+        for kept in self.depending_on(key, list(changed)):
             self.summaries[kept.summary_id] = replace(kept, body=b"")
 
     def finish_change(self, recorded: RecordedWindow) -> None:
@@ -189,7 +189,7 @@ class MemoryStore:
         self.windows[ref.key][ref.index] = recorded
         self.unfinished[ref.key].discard(ref.index)
 
-    def resting_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
+    def depending_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
         return [
             kept
             for kept in self.summaries.values()

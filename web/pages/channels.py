@@ -12,10 +12,10 @@ from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, R
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from backscroll.connectors.lancedb.reader import ChannelEntry, StoreReader
-from backscroll.web.access import Reader
+from backscroll.web.access import User
 from backscroll.web.api import Place
 from backscroll.web.cookies import mark_seen, seen_windows
-from backscroll.web.dependencies import Channel, ReaderOf, library_of, watch_of
+from backscroll.web.dependencies import Channel, CurrentUser, library_of, watcher_of
 from backscroll.web.events import ChannelMarks
 from backscroll.web.library import Card, Library
 from backscroll.web.rendering import page, templates
@@ -42,7 +42,7 @@ class _Listed:
 
 
 @router.get("/")
-def channels(request: Request, reader: ReaderOf) -> Response:
+def channels(request: Request, reader: CurrentUser) -> Response:
     """All channels with what is new since the last visit."""
     store = library_of(request).store
     state = _state(store, reader)  # before what is shown: what comes meanwhile is then news
@@ -50,14 +50,14 @@ def channels(request: Request, reader: ReaderOf) -> Response:
     return page(request, "channels.html", reader=reader, listed=listed, state=state)
 
 
-def _known_state(request: Request, reader: ReaderOf, state: str = "") -> str:
+def _known_state(request: Request, reader: CurrentUser, state: str = "") -> str:
     """The state of the reader's channels that a page shows; the present one without it."""
     return state or _state(library_of(request).store, reader)
 
 
 @router.get("/events", response_class=EventSourceResponse)
 async def changes(
-    request: Request, reader: ReaderOf, last: Annotated[str, Depends(_known_state)]
+    request: Request, reader: CurrentUser, last: Annotated[str, Depends(_known_state)]
 ) -> AsyncIterator[ServerSentEvent]:
     """Tells the list of channels that a channel of the reader has changed since a `state` of them."""
     store = library_of(request).store
@@ -67,14 +67,14 @@ async def changes(
         before, last = last, _state(store, reader)
         return [ServerSentEvent(event="change", raw_data="channels")] if last != before else []
 
-    async for event in watch_of(request).events(news):
+    async for event in watcher_of(request).events(news):
         yield event
 
 
 @router.get("/c/{namespace}/{channel}")
 def timeline(
     request: Request,
-    reader: ReaderOf,
+    reader: CurrentUser,
     entry: Channel,
     before: Annotated[int | None, Query(ge=0, lt=1 << 62)] = None,
     on: str = "",
@@ -135,11 +135,11 @@ async def live_cards(
             "summary", [template.render(card=card, key=entry.key, fresh=True) for card in cards]
         )
 
-    async for event in watch_of(request).events(news):
+    async for event in watcher_of(request).events(news):
         yield event
 
 
-def _state(store: StoreReader, reader: Reader) -> str:
+def _state(store: StoreReader, reader: User) -> str:
     """What tells one state of the reader's channels from another."""
     activity = sorted(store.activity(reader.namespaces).items())
     state = repr((store.channels(reader.namespaces), activity))

@@ -10,10 +10,10 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from backscroll.connectors.lancedb.reader import ChannelEntry
 from backscroll.operators.messages import Turn
 from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary
-from backscroll.web.access import Reader
+from backscroll.web.access import User
 from backscroll.web.api import Place
 from backscroll.web.cards import Text, marked, place
-from backscroll.web.dependencies import Channel, ReaderOf, library_of
+from backscroll.web.dependencies import Channel, CurrentUser, library_of
 from backscroll.web.library import Card
 from backscroll.web.rendering import page
 
@@ -29,7 +29,7 @@ _AROUND_EVIDENCE = 2
 
 
 @router.get("/c/{namespace}/{channel}/w/{seq}")
-def window(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Response:
+def window(request: Request, reader: CurrentUser, entry: Channel, seq: int) -> Response:
     """All messages of the window that holds a turn."""
     card = _card(request, entry, seq)
     turns = library_of(request).store.turns(entry.key, card.window.first_seq, card.window.last_seq)
@@ -37,7 +37,7 @@ def window(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Resp
 
 
 @router.get("/c/{namespace}/{channel}/at/{seq}")
-def message(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Response:
+def message(request: Request, reader: CurrentUser, entry: Channel, seq: int) -> Response:
     """A message with those around it."""
     card = _card(request, entry, seq)
     turns = library_of(request).context(entry.key, seq, _AROUND)
@@ -55,7 +55,7 @@ def message(request: Request, reader: ReaderOf, entry: Channel, seq: int) -> Res
 
 @router.get("/c/{namespace}/{channel}/w/{seq}/rests")
 def rests(
-    request: Request, reader: ReaderOf, entry: Channel, seq: int, on: Annotated[list[Place], Query()]
+    request: Request, reader: CurrentUser, entry: Channel, seq: int, on: Annotated[list[Place], Query()]
 ) -> Response:
     """The messages that a sentence rests on."""
     card = _card(request, entry, seq)
@@ -64,7 +64,7 @@ def rests(
 
 
 @router.get("/c/{namespace}/{channel}/w/{seq}/gap/{number}")
-def gap(request: Request, reader: ReaderOf, entry: Channel, seq: int, number: int) -> Response:
+def gap(request: Request, reader: CurrentUser, entry: Channel, seq: int, number: int) -> Response:
     """What a phrase presupposes, and the earlier messages that say it, in their context."""
     card = _card(request, entry, seq)
     summary = card.summary
@@ -103,7 +103,7 @@ def _explaining(summary: Summary, gap: GapEntry, number: int) -> list[MemoryEntr
 def _page(
     request: Request,
     template: str,
-    reader: Reader,
+    reader: User,
     card: Card,
     *,
     entry: ChannelEntry,

@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from backscroll.connectors.lancedb.reader import ChannelEntry
-from backscroll.operators.catchup.period import SpanError
+from backscroll.operators.catchup.period import PeriodError
 from backscroll.operators.memory.search import Hit
 from backscroll.web.cookies import keep_name, kept_name
-from backscroll.web.dependencies import Channel, ReaderOf, catch_up_of, channels_called, library_of
+from backscroll.web.dependencies import Channel, CurrentUser, catch_up_of, channels_called, library_of
 from backscroll.web.rendering import page, tells
 
 __all__ = ["router"]
@@ -40,7 +40,7 @@ Searched = Annotated[str, Query(max_length=1000)]
 @router.get("/catchup")
 def catchup(
     request: Request,
-    reader: ReaderOf,
+    reader: CurrentUser,
     *,
     channel: Name = "",
     since: Name = "",
@@ -57,7 +57,7 @@ def catchup(
         found = catch_up.missed(
             entries, since=since, until=until.strip() or None, me=name or None, max_tokens=tokens
         )
-    except SpanError as err:  # told beside the form, to be put right
+    except PeriodError as err:  # told beside the form, to be put right
         wrong = str(err)
     response = page(
         request,
@@ -81,7 +81,7 @@ def catchup(
 
 
 @router.get("/search")
-def search_everywhere(request: Request, reader: ReaderOf, q: Searched = "") -> Response:
+def search_everywhere(request: Request, reader: CurrentUser, q: Searched = "") -> Response:
     """Search in each of the latest channels, every one by itself."""
     library = library_of(request)
     entries = library.store.channels(reader.namespaces)
@@ -92,7 +92,7 @@ def search_everywhere(request: Request, reader: ReaderOf, q: Searched = "") -> R
 
 
 @router.get("/c/{namespace}/{channel}/search")
-def search_channel(request: Request, reader: ReaderOf, entry: Channel, q: Searched = "") -> Response:
+def search_channel(request: Request, reader: CurrentUser, entry: Channel, q: Searched = "") -> Response:
     """Search in one channel."""
     hits = list[Hit]() if not q.strip() else library_of(request).search(entry.key, q, _FOUND)
     found = [(entry, hits)] if hits else []

@@ -27,9 +27,9 @@ from nio import (
 )
 from pydantic import SecretStr
 
-from backscroll.connectors.chat.errors import LiveError
+from backscroll.connectors.chat.errors import ChatError
 from backscroll.connectors.chat.inbox import Inbox
-from backscroll.connectors.chat.listener import Answer, Listener, OptOut, Question
+from backscroll.connectors.chat.listener import ChatRequest, ChatResponder, Listener, OptOut
 from backscroll.connectors.chat.matrix.messages import (
     is_redacted,
     message_body,
@@ -78,7 +78,7 @@ class MatrixLive:
     access_token: SecretStr
     backfill: timedelta
     opt_out: OptOut
-    answer: Answer | None = None
+    answer: ChatResponder | None = None
     wait_seconds: float = 30.0
 
     async def listen(self, inbox: Inbox, listener: Listener) -> None:
@@ -91,7 +91,7 @@ class MatrixLive:
         client = AsyncClient(self.homeserver, config=AsyncClientConfig(max_timeouts=0))
         client.access_token = self.access_token.get_secret_value()
         try:
-            await _Session(self, client, inbox, listener).run()
+            await _MatrixSession(self, client, inbox, listener).run()
         finally:
             await client.close()
 
@@ -100,7 +100,7 @@ class _Away(Exception):
     """The homeserver cannot answer now."""
 
 
-class _Session:
+class _MatrixSession:
     """One run: syncs, each taken as a whole."""
 
     def __init__(self, matrix: MatrixLive, client: AsyncClient, inbox: Inbox, listener: Listener) -> None:
@@ -255,12 +255,12 @@ class _Session:
             return response
         code = str(getattr(response, "status_code", "") or type(response).__name__)
         if code in _REFUSED:
-            raise LiveError(f"matrix: the access token was refused ({code}): make a new one")
+            raise ChatError(f"matrix: the access token was refused ({code}): make a new one")
         raise _Away(code)
 
     # The command
 
-    def _answer_all(self, rooms: Mapping[str, Sequence[Mapping[str, Any]]], answer: Answer) -> None:
+    def _answer_all(self, rooms: Mapping[str, Sequence[Mapping[str, Any]]], answer: ChatResponder) -> None:
         for room, events in rooms.items():
             for event in events:
                 is_fresh = time.time() - _sent(event) / 1000 < _STALE_SECONDS
@@ -269,12 +269,12 @@ class _Session:
                     self._answers.add(task)
                     task.add_done_callback(self._answers.discard)
 
-    async def _reply(self, event: Mapping[str, Any], room: str, answer: Answer) -> None:
+    async def _reply(self, event: Mapping[str, Any], room: str, answer: ChatResponder) -> None:
         """Answer `!catchup` in a thread of that message: Matrix has no message for one person alone."""
         id_, person = text_in(event, "event_id"), text_in(event, "sender")
         asked = text_in(object_in(event, "content"), "body").strip().removeprefix(_COMMAND).strip()
         name = self._name_of(room, person) or person
-        question = Question(self._inbox.channel_name(room), person, name, asked)
+        question = ChatRequest(self._inbox.channel_name(room), person, name, asked)
         thread = {
             "rel_type": "m.thread",
             "event_id": id_,

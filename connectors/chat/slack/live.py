@@ -26,7 +26,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from backscroll.connectors.chat.inbox import Inbox
-from backscroll.connectors.chat.listener import Answer, Listener, OptOut, Question
+from backscroll.connectors.chat.listener import ChatRequest, ChatResponder, Listener, OptOut
 from backscroll.connectors.chat.slack.answers import CHARACTERS, send_answer
 from backscroll.connectors.chat.slack.events import arrival, raw_text
 from backscroll.connectors.chat.slack.messages import slack_message
@@ -67,7 +67,7 @@ class SlackLive:
     bot_token: SecretStr
     backfill: timedelta
     opt_out: OptOut
-    answer: Answer | None = None
+    answer: ChatResponder | None = None
     api_url: str = "https://slack.com/api/"
     ping_seconds: float = 5.0
 
@@ -78,10 +78,10 @@ class SlackLive:
             LiveError: a token is refused, or a scope is missing.
         """
         logging.getLogger("slack_sdk").setLevel(logging.CRITICAL)  # it is said in our words
-        await _Session(self, inbox, listener).run()
+        await _SlackSession(self, inbox, listener).run()
 
 
-class _Session:
+class _SlackSession:
     """One run: a connection that fills the arrivals, and one worker that takes them in their order."""
 
     def __init__(self, slack: SlackLive, inbox: Inbox, listener: Listener) -> None:
@@ -291,7 +291,7 @@ class _Session:
 
     # The command
 
-    async def _reply(self, command: Mapping[str, Any], answer: Answer) -> None:
+    async def _reply(self, command: Mapping[str, Any], answer: ChatResponder) -> None:
         """Answer `/catchup` so that only who asked sees it."""
         channel, person = text_in(command, "channel_id"), text_in(command, "user_id")
         try:
@@ -300,7 +300,7 @@ class _Session:
             else:
                 name = self._web.workspace.names.users.get(person) or text_in(command, "user_name") or person
                 asked = text_in(command, "text").strip()
-                question = Question(self._inbox.channel_name(channel), person, name, asked)
+                question = ChatRequest(self._inbox.channel_name(channel), person, name, asked)
                 parts = await answer(question, CHARACTERS)
             await send_answer(self._web.client, command, parts)
         except Exception as err:  # listening goes on; its text may hold chat

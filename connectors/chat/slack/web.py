@@ -17,7 +17,7 @@ from slack_sdk.http_retry.builtin_async_handlers import (
 )
 from slack_sdk.web.async_client import AsyncWebClient
 
-from backscroll.connectors.chat.errors import LiveError
+from backscroll.connectors.chat.errors import ChatError
 from backscroll.connectors.chat.slack.messages import SlackWorkspace
 from backscroll.connectors.files.base.fields import object_in, objects_in, text_in
 
@@ -50,14 +50,14 @@ def api_error(err: SlackApiError) -> str:
     return str(err.response.get("error"))
 
 
-def refused(err: SlackApiError) -> LiveError | None:
+def refused(err: SlackApiError) -> ChatError | None:
     """The line for an error that no waiting mends; None for another."""
     code = api_error(err)
     if code in _REFUSED:
-        return LiveError(f"slack: a token was refused ({code}): check the app token and the bot token")
+        return ChatError(f"slack: a token was refused ({code}): check the app token and the bot token")
     if code == "missing_scope":
         needed = err.response.get("needed")
-        return LiveError(f"slack: the app lacks the scope {needed}: add it, and install the app again")
+        return ChatError(f"slack: the app lacks the scope {needed}: add it, and install the app again")
     return None
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from hashlib import blake2b
 
-__all__ = ["MadeIds"]
+__all__ = ["ContentIds"]
 
 
-class MadeIds:
+class ContentIds:
     """Makes ids from when and what; equal messages of the same time get `#2`, `#3`, ..."""
 
     def __init__(self) -> None:

@@ -30,8 +30,8 @@ __all__ = [
     "Format",
     "FormatError",
     "Head",
-    "Item",
-    "Reader",
+    "ReadFile",
+    "ReadItem",
     "Skipped",
     "StrPath",
     "attempted",
@@ -77,10 +77,10 @@ NEEDS_TIME_ZONE = "its times name no time zone: say which they are in, --tz Euro
 EMPTY = Skipped("messages without text of their own: media, stickers, quotations")
 
 
-Item: TypeAlias = Received | Skipped
+ReadItem: TypeAlias = Received | Skipped
 
 
-Reader: TypeAlias = Callable[[StrPath, tzinfo | None], Iterator[Item]]
+ReadFile: TypeAlias = Callable[[StrPath, tzinfo | None], Iterator[ReadItem]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Format:
     file is read more than once, so that a pipe will not do.
     """
 
-    read: Reader
+    read: ReadFile
     recognises: Callable[[Head], bool]
     local_times: Callable[[Head], bool] = lambda _: False
     again: bool = False
@@ -163,7 +163,7 @@ def entry_received(
 
 def attempted(
     path: StrPath, place: str, entry: object, message: Callable[[], Mapping[str, Any] | Skipped]
-) -> Item:
+) -> ReadItem:
     """What `message` makes of an entry: a message, something to skip, or its `MessageError`."""
     try:
         value = message()

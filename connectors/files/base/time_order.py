@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import orjson
 
-from backscroll.connectors.files.base.format import Item, Skipped
+from backscroll.connectors.files.base.format import ReadItem, Skipped
 from backscroll.operators.messages import MessageError, Received
 
 __all__ = ["in_time_order"]
@@ -25,7 +25,7 @@ _IN_MEMORY = 16 * 1024 * 1024
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def in_time_order(items: Iterable[Item]) -> Iterator[Item]:
+def in_time_order(items: Iterable[ReadItem]) -> Iterator[ReadItem]:
     """What is skipped at once, then messages by time; equal times, and what has none, as they came."""
     import numpy as np  # a tenth of a second, which listing the formats need not take
 

@@ -24,7 +24,7 @@ from backscroll.connectors.files.base.format import (
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -52,7 +52,7 @@ _SIGNS = (
 )
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield one item a message, in file order; `origin` names the file and the message's place.
 
     Raises:

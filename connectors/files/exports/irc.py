@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backscroll.connectors.files.base.content_ids import MadeIds
+from backscroll.connectors.files.base.content_ids import ContentIds
 from backscroll.connectors.files.base.format import (
     EMPTY,
     NEEDS_TIME_ZONE,
@@ -34,7 +34,7 @@ from backscroll.connectors.files.base.format import (
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -88,10 +88,10 @@ class _Log:
     channel: str
     clock: time = time.min
     people: dict[str, str] = field(default_factory=dict)  # nick: the first one of the person
-    made: MadeIds = field(default_factory=MadeIds)
+    made: ContentIds = field(default_factory=ContentIds)
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield one item a line, in file order; `origin` names the file and the line.
 
     Raises:

@@ -30,7 +30,7 @@ from backscroll.connectors.files.base.format import (
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -65,7 +65,7 @@ class _Rooms:
     names: ChannelNames = field(default_factory=ChannelNames)
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield messages by time, in their last version; `origin` names the file and the event's id.
 
     Raises:
@@ -85,7 +85,7 @@ def _recognises(head: Head) -> bool:
     return head.is_json_with(_SIGNS)
 
 
-def _items(path: StrPath, rooms: _Rooms) -> Iterator[Item]:
+def _items(path: StrPath, rooms: _Rooms) -> Iterator[ReadItem]:
     number = 0
     for element in stream_rows(path, _PLACES):
         if element.path in _PLACES:

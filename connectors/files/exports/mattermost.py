@@ -40,7 +40,7 @@ from backscroll.connectors.files.base.format import (
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -81,7 +81,7 @@ class _Server:
     names: ChannelNames = field(default_factory=ChannelNames)
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield posts and replies by time; `origin` names the file and the line, and the reply on it.
 
     Raises:
@@ -99,7 +99,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
         )
 
 
-def _member(path: StrPath, archive: Any, name: str) -> Iterator[Item]:
+def _member(path: StrPath, archive: Any, name: str) -> Iterator[ReadItem]:
     try:
         with open_member(archive, name) as file:
             yield from _items(path, read_lines(file, f"{file_name(path)}/{name}"))
@@ -120,7 +120,7 @@ def _recognises(head: Head) -> bool:
     return False
 
 
-def _items(path: StrPath, lines: Iterable[Received]) -> Iterator[Item]:
+def _items(path: StrPath, lines: Iterable[Received]) -> Iterator[ReadItem]:
     server, known = _Server(), 0
     for line in lines:
         place = f"line {line.origin[1][1]}"
@@ -164,7 +164,9 @@ def _learn(kind: str, body: Mapping[str, Any], server: _Server) -> None:
         server.bots.add(username)
 
 
-def _thread(path: StrPath, place: str, raw: bytes, post: dict[str, Any], server: _Server) -> Iterator[Item]:
+def _thread(
+    path: StrPath, place: str, raw: bytes, post: dict[str, Any], server: _Server
+) -> Iterator[ReadItem]:
     """A post and its replies."""
     root = attempted(path, place, raw, partial(_message, post, post, server))
     yield root

@@ -27,13 +27,13 @@ from email.utils import getaddresses, parsedate_to_datetime
 from functools import partial
 from typing import Any
 
-from backscroll.connectors.files.base.content_ids import MadeIds
+from backscroll.connectors.files.base.content_ids import ContentIds
 from backscroll.connectors.files.base.format import (
     EMPTY,
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -76,14 +76,14 @@ _ANNOUNCES = re.compile(
 _LINK = re.compile(r"https?://[^\s<>]+")
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield mails by time; `origin` names the file and the mail's place in it.
 
     Raises:
         FormatError: the file cannot be read or does not begin as an mbox.
     """
     del tz
-    made = MadeIds()
+    made = ContentIds()
     for item in in_time_order(_items(path)):
         if isinstance(item, Received) and isinstance(item.value, dict) and not item.value["id"]:
             item.value["id"] = made.make(item.value["ts"], item.value["author"]["id"], item.value["text"])
@@ -95,7 +95,7 @@ def _recognises(head: Head) -> bool:
     return bool(_SEPARATOR.match(separator) and _HEADER.match(header))
 
 
-def _items(path: StrPath) -> Iterator[Item]:
+def _items(path: StrPath) -> Iterator[ReadItem]:
     for number, (mail, too_long) in enumerate(_mails(path), start=1):
         yield attempted(path, f"mail {number}", mail[: 64 * 1024], partial(_message, mail, too_long, path))
 

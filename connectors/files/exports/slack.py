@@ -34,7 +34,7 @@ from backscroll.connectors.files.base.format import (
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -69,7 +69,7 @@ class _Workspace:
     deleted: set[tuple[str, str]] = field(default_factory=set)
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield what the days hold, each day by time; `origin` names file, member and message.
 
     Raises:
@@ -94,7 +94,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
 
 def _day(
     path: StrPath, archive: Archive, folder: str, name: str, workspace: _Workspace
-) -> Iterator[tuple[str, Item]]:
+) -> Iterator[tuple[str, ReadItem]]:
     """A day of a conversation, each message with its `ts`."""
     for number, (entry, raw) in enumerate(_entries(archive, name), start=1):
         ts = text_in(entry, "ts") if isinstance(entry, dict) else ""

@@ -28,7 +28,7 @@ from backscroll.connectors.files.base.format import (
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -49,7 +49,7 @@ _PLACES = (("value", "*"), ("messages", "*"), ("*",))
 _SIGNS = (rb'"createdDateTime"\s*:', rb'"messageType"\s*:|"replyToId"\s*:', rb'"body"\s*:\s*\{')
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield messages and replies by time; `origin` names the file and the message's id.
 
     Raises:
@@ -68,7 +68,7 @@ def _recognises(head: Head) -> bool:
     return head.is_json_with(_SIGNS)
 
 
-def _items(path: StrPath, channels: set[str]) -> Iterator[Item]:
+def _items(path: StrPath, channels: set[str]) -> Iterator[ReadItem]:
     number = 0
     for element in stream_rows(path, _PLACES):
         if element.path not in _PLACES:

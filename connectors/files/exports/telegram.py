@@ -24,7 +24,7 @@ from backscroll.connectors.files.base.format import (
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -53,7 +53,7 @@ _ALL_SIGNS = (rb'"about"\s*:', rb'"personal_information"\s*:')  # whose contacts
 _LINKED = ("private_supergroup", "public_supergroup", "private_channel", "public_channel")
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield one item a message, chat by chat; `origin` names the chat and the message's place in it.
 
     Raises:

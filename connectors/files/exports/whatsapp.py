@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from backscroll.connectors.files.base.archives import is_zip, open_archive, open_member
-from backscroll.connectors.files.base.content_ids import MadeIds
+from backscroll.connectors.files.base.content_ids import ContentIds
 from backscroll.connectors.files.base.format import (
     DELETED,
     EMPTY,
@@ -32,7 +32,7 @@ from backscroll.connectors.files.base.format import (
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -118,10 +118,10 @@ class _Chat:
     channel: str
     order: DateOrder
     tz: tzinfo
-    made: MadeIds
+    made: ContentIds
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield one item a message, in file order; `origin` names the file and the message's first line.
 
     Raises:
@@ -136,7 +136,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
         )
     dates = (_numbers(match) for line in _lines(path) if (match := _header(_text(line), first.re)))
     order = date_order((date for date, _ in groupby(dates)), twelve_hours=_half(first) != "")
-    chat = _Chat(_channel(path), order, tz, MadeIds())
+    chat = _Chat(_channel(path), order, tz, ContentIds())
     for item in _messages(path, first.re):
         if isinstance(item, _Begun):
             yield attempted(path, f"line {item.line}", b"\n".join(item.raw), partial(_message, item, chat))
@@ -191,7 +191,7 @@ def _header(line: str, form: re.Pattern[str] | None = None) -> re.Match[str] | N
     return None
 
 
-def _messages(path: StrPath, form: re.Pattern[str]) -> Iterator[_Begun | Item]:
+def _messages(path: StrPath, form: re.Pattern[str]) -> Iterator[_Begun | ReadItem]:
     """The messages with all their lines; what belongs to none is damage."""
     begun: _Begun | None = None
     for line in _lines(path):

@@ -27,7 +27,7 @@ from backscroll.connectors.files.base.format import (
     Format,
     FormatError,
     Head,
-    Item,
+    ReadItem,
     Skipped,
     StrPath,
     attempted,
@@ -79,7 +79,7 @@ class _Realm:
     names: ChannelNames = field(default_factory=ChannelNames)
 
 
-def _read(path: StrPath, tz: tzinfo | None) -> Iterator[Item]:
+def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield messages by time; `origin` names the file, the member and the message's place in it.
 
     Raises:
@@ -105,7 +105,7 @@ def _recognises(head: Head) -> bool:
     return any(_MEMBER.fullmatch(name) for name in head.members)
 
 
-def _part(path: StrPath, archive: Archive, name: str, realm: _Realm) -> Iterator[Item]:
+def _part(path: StrPath, archive: Archive, name: str, realm: _Realm) -> Iterator[ReadItem]:
     try:
         with open_member(archive, name) as file:
             number = 0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from backscroll.benchmarks.construction.agreement import Agreement
+from backscroll.benchmarks.construction.agreement import AnnotatorAgreement
 
 # Fourteen raters put ten subjects into five categories: the worked example of Fleiss' kappa, 0.210.
 COUNTS = [
@@ -19,8 +19,8 @@ COUNTS = [
 ]
 
 
-def agreement(items: list[list[object]]) -> Agreement:
-    built = Agreement()
+def agreement(items: list[list[object]]) -> AnnotatorAgreement:
+    built = AnnotatorAgreement()
     for labels in items:
         built.add(labels)
     return built

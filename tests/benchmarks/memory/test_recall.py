@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from backscroll.benchmarks.data.benchmark import read_benchmark
 from backscroll.benchmarks.data.gaps import BenchmarkError, read_gaps
 from backscroll.benchmarks.data.prepend_history import behind
-from backscroll.benchmarks.memory.detection import Agreement, Found, agreement
+from backscroll.benchmarks.memory.detection import DetectionAgreement, DetectorOutput, agreement
 from backscroll.benchmarks.memory.recall import Measured, build_memory
 from backscroll.benchmarks.memory.report import memory_plot
 from backscroll.flows.cli.main import main
@@ -104,10 +104,12 @@ def test_a_plot_places_recall_upward_and_time_to_the_right() -> None:
 def test_a_detector_agrees_by_the_utterances_it_names(folder: Path) -> None:
     benchmark = read_benchmark(folder, None)
     (row,) = benchmark.windows
-    found = Found({row: tuple(Gap(utterance, "", "", "", ()) for utterance in "abbc")})
-    assert agreement(found, {row: {"b", "d"}}) == Agreement(precision=0.3333, recall=0.5)
-    assert agreement(found, {row: set()}) == Agreement(precision=0.0, recall=None)
-    assert agreement(Found({row: ()}), {row: {"b"}}) == Agreement(precision=None, recall=0.0)
+    found = DetectorOutput({row: tuple(Gap(utterance, "", "", "", ()) for utterance in "abbc")})
+    assert agreement(found, {row: {"b", "d"}}) == DetectionAgreement(precision=0.3333, recall=0.5)
+    assert agreement(found, {row: set()}) == DetectionAgreement(precision=0.0, recall=None)
+    assert agreement(DetectorOutput({row: ()}), {row: {"b"}}) == DetectionAgreement(
+        precision=None, recall=0.0
+    )
 
 
 def test_a_dialogue_behind_others_has_the_same_windows_in_a_longer_channel(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from backscroll.connectors.chat.errors import LiveError
+from backscroll.connectors.chat.errors import ChatError
 from backscroll.connectors.chat.inbox import Inbox
 from support.inboxes import held
 
@@ -113,12 +113,12 @@ def test_an_inbox_of_another_version_is_refused_in_one_line(path: Path) -> None:
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 9")
-    with pytest.raises(LiveError, match="is of version 9: this program reads 1"):
+    with pytest.raises(ChatError, match="is of version 9: this program reads 1"):
         Inbox(path)
 
 
 def test_a_file_that_is_no_inbox_is_refused_in_one_line(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"no database at all" * 100)
-    with pytest.raises(LiveError, match="cannot be used: file is not a database"):
+    with pytest.raises(ChatError, match="cannot be used: file is not a database"):
         Inbox(path)

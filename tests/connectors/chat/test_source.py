@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backscroll.connectors.chat.errors import LiveError
+from backscroll.connectors.chat.errors import ChatError
 from backscroll.connectors.chat.inbox import Inbox
 from backscroll.connectors.chat.listener import Listener
 from backscroll.connectors.chat.source import InboxSource
@@ -28,7 +28,7 @@ class Telling:
             message = {"channel": "general", "id": str(number), "author": author, "text": f"m{number}"}
             inbox.offer({**message, "ts": f"2026-03-02T09:0{number}:00Z"}, b"")
         if self.fails:
-            raise LiveError("slack: a token was refused")
+            raise ChatError("slack: a token was refused")
         listener.is_current = True
         await asyncio.Event().wait()
 

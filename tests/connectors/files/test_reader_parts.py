@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backscroll.connectors.files.base.channel_names import ChannelNames
-from backscroll.connectors.files.base.content_ids import MadeIds
+from backscroll.connectors.files.base.content_ids import ContentIds
 from backscroll.connectors.files.base.fields import utc_time
 from backscroll.connectors.files.base.format import NOTICE, FormatError
 from backscroll.connectors.files.base.time_order import in_time_order
@@ -53,7 +53,7 @@ def test_what_is_skipped_is_told_at_once() -> None:
 
 def test_a_made_id_is_the_same_in_the_next_export() -> None:
     said = [("t1", "ana", "hi"), ("t1", "ana", "hi"), ("t1", "ben", "hi"), ("t2", "ana", "hi")]
-    first, second = MadeIds(), MadeIds()
+    first, second = ContentIds(), ContentIds()
     ids = [first.make(*one) for one in said]
     assert len(set(ids)) == 4
     assert ids[1] == f"{ids[0]}#2"

@@ -9,7 +9,7 @@ import pytest
 from backscroll.connectors.lancedb.answers import LanceAnswers, PaidTokens, paid_tokens
 from backscroll.connectors.lancedb.schema import StoreError
 from backscroll.connectors.lancedb.store import Fingerprint, LanceStore
-from backscroll.operators.llm.budget import PaidAnswer
+from backscroll.operators.llm.budget import CachedAnswer
 from backscroll.operators.llm.protocol import Usage
 from backscroll.operators.messages import ChannelKey
 
@@ -26,8 +26,8 @@ def answers(tmp_path: Path) -> Iterator[LanceAnswers]:
 
 def paid(
     digest: str, *, key: ChannelKey = KEY, first: int = 0, raw: str = "{}", day: date = DAY
-) -> PaidAnswer:
-    return PaidAnswer(
+) -> CachedAnswer:
+    return CachedAnswer(
         key, first, first + 9, (first - 7, first - 3), "gaps", digest, "tiny", day, Usage(70, 30), raw
     )
 

@@ -16,7 +16,7 @@ from backscroll.connectors.lancedb.tables import SharedTable
 from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.store import StoredSummary
-from backscroll.operators.llm.budget import PaidAnswer
+from backscroll.operators.llm.budget import CachedAnswer
 from backscroll.operators.llm.protocol import Usage
 from backscroll.operators.messages import Author, ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowRef
@@ -65,9 +65,9 @@ def summary(id_: str, first: int, recalled: tuple[int, ...] = (), key: ChannelKe
     return StoredSummary(key, id_, first, first + 2, recalled, 0, f"{id_} {SECRET}".encode())
 
 
-def paid(digest: str, first: int, recalled: tuple[int, ...] = (), key: ChannelKey = KEY) -> PaidAnswer:
+def paid(digest: str, first: int, recalled: tuple[int, ...] = (), key: ChannelKey = KEY) -> CachedAnswer:
     day = date(2026, 3, 2)
-    return PaidAnswer(key, first, first + 2, recalled, "gaps", digest, "tiny", day, Usage(7, 3), SECRET)
+    return CachedAnswer(key, first, first + 2, recalled, "gaps", digest, "tiny", day, Usage(7, 3), SECRET)
 
 
 def open_store(path: Path, embedder: HashingEmbedder | None = EMBEDDER) -> LanceStore:
@@ -142,7 +142,7 @@ def test_a_deleted_turn_and_all_that_rests_on_it_is_gone_from_every_table(tmp_pa
         np.testing.assert_array_equal(ours.chunk_vectors, theirs.chunk_vectors)
         np.testing.assert_array_equal(ours.turn_vectors, theirs.turn_vectors)
     assert loaded.summary_ids == {"w0", "w3"}
-    assert {one.summary_id: one.body for one in store.resting_on(KEY, [4])} == {"w1": b"", "w2": b""}
+    assert {one.summary_id: one.body for one in store.depending_on(KEY, [4])} == {"w1": b"", "w2": b""}
     assert [store.answers.answer(KEY, digest) for digest in "abc"] == [None, None, SECRET]
     told = [repr(row) for name in ("turns", "chunks") for row in content(tmp_path)[name] if SECRET in row]
     assert told

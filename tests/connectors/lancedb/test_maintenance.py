@@ -14,7 +14,7 @@ from backscroll.connectors.lancedb.store import Fingerprint, LanceStore
 from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunk, Chunker
 from backscroll.operators.history.store import StoredSummary
-from backscroll.operators.llm.budget import PaidAnswer
+from backscroll.operators.llm.budget import CachedAnswer
 from backscroll.operators.llm.protocol import Usage
 from backscroll.operators.messages import Author, ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowRef
@@ -59,7 +59,9 @@ def fill(store: LanceStore, secret: str) -> None:
         recalled = (12,) if index == 5 else ()
         store.put_summaries([StoredSummary(KEY, f"s{index}", 5 * index, 5 * index + 4, recalled, 0, body)])
         raw = secret if index == 2 else "{}"
-        paid = PaidAnswer(KEY, 5 * index, 5 * index + 4, (), "gaps", f"d{index}", "m", DAY, Usage(1, 1), raw)
+        paid = CachedAnswer(
+            KEY, 5 * index, 5 * index + 4, (), "gaps", f"d{index}", "m", DAY, Usage(1, 1), raw
+        )
         store.answers.put_answer(paid)
 
 

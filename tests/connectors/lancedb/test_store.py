@@ -112,7 +112,7 @@ def test_channels_do_not_see_each_other(tmp_path: Path, open_store: Opener) -> N
     assert [item.window.ref for item in theirs.windows] == [window(0, other).ref, window(1, other).ref]
     assert (ours.summary_ids, theirs.summary_ids) == ({"a"}, set())
     assert (ours.erased_ids, theirs.erased_ids) == (set(), {"m99"})
-    assert store.resting_on(other, [0, 7]) == []
+    assert store.depending_on(other, [0, 7]) == []
 
 
 def test_a_group_of_windows_is_one_commit_a_table(tmp_path: Path, open_store: Opener) -> None:
@@ -214,10 +214,10 @@ def test_the_last_summary_of_an_id_takes_the_place_of_the_others(tmp_path: Path,
     again = dataclasses.replace(summary("b's", b"3"), revision=4, recalled=(), reissued=True)
     store.put_summaries([dataclasses.replace(again, body=b"2"), summary("c", b"1"), again])
     assert [store.summary(id_) for id_ in ("a", "b's", "c")] == [b"1", b"3", b"1"]
-    assert store.resting_on(KEY, [1]) == [summary("a", b"1"), again, summary("c", b"1")]
+    assert store.depending_on(KEY, [1]) == [summary("a", b"1"), again, summary("c", b"1")]
     assert store.load(KEY).summary_ids == {"a", "b's", "c"}
     store.put_summaries([])
-    assert store.resting_on(KEY, []) == []
+    assert store.depending_on(KEY, []) == []
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_summaries_rest_on_their_window_and_their_memory(
     """`a` is about turns 20 to 22 and recalls 27 and 29, `b` about 40 to 42 with 47 and 49."""
     store = open_store(tmp_path)
     store.put_summaries([summary("b", first=40), summary("a", first=20)])
-    assert "".join(one.summary_id for one in store.resting_on(KEY, seqs)) == found
+    assert "".join(one.summary_id for one in store.depending_on(KEY, seqs)) == found
 
 
 def test_messages_deleted_before_they_came_are_remembered_once(tmp_path: Path, open_store: Opener) -> None:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from backscroll.connectors.chat.inbox import Inbox
-from backscroll.connectors.chat.listener import Question
+from backscroll.connectors.chat.listener import ChatRequest
 from backscroll.flows.cli.main import main
 from backscroll.flows.commands.chat_catchup import ChatCatchup, SlackForm
 from backscroll.flows.settings.settings import Settings
@@ -60,7 +60,7 @@ def ask(
 ) -> list[str]:
     inbox = Path(settings.store or "").parent / "slack.inbox"
     catchup = ChatCatchup(settings, None, inbox, SlackForm)
-    return asyncio.run(catchup.answer(Question(channel, f"U-{name}", name, since), limit))
+    return asyncio.run(catchup.answer(ChatRequest(channel, f"U-{name}", name, since), limit))
 
 
 def test_the_store_and_what_came_after_it_are_one_answer_with_links(settings: Settings) -> None:

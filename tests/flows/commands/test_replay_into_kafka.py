@@ -9,7 +9,7 @@ import pytest
 from backscroll.connectors.kafka.delivery import partition_of
 from backscroll.flows.commands.replay_into_kafka import message_json, run_into
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.terminal.errors import Mistake
+from backscroll.flows.terminal.errors import UserError
 from backscroll.operators.messages import parse_message
 from support.brokers import Broker, refused_sockets
 from support.commands import run
@@ -91,7 +91,7 @@ def test_damaged_entries_go_to_the_file_of_dead_letters(broker: Broker, topic: s
 )
 def test_a_target_is_a_url_of_brokers_and_a_topic(into: str, tmp_path: Path) -> None:
     path = chat(tmp_path / "chat.jsonl", MESSAGES[0])
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UserError) as caught:
         run_into([path], Settings(), into, format="auto", dead_letters=None, speed=None)
     assert caught.value.message == f"--into {into}: write it as kafka://host:port/topic"
 
@@ -100,7 +100,7 @@ def test_a_target_is_a_url_of_brokers_and_a_topic(into: str, tmp_path: Path) -> 
 def test_a_password_does_not_belong_into_the_url(tmp_path: Path, target: str) -> None:
     path = chat(tmp_path / "chat.jsonl", MESSAGES[0])
     into = f"kafka://ana:hunter2@{target}"
-    with pytest.raises(Mistake, match="leave the login out of the URL") as caught:
+    with pytest.raises(UserError, match="leave the login out of the URL") as caught:
         run_into([path], Settings(), into, format="auto", dead_letters=None, speed=None)
     assert "hunter2" not in caught.value.message
 

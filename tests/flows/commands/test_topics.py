@@ -9,7 +9,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from backscroll.connectors.kafka import connection as kafka_connection
 from backscroll.flows.commands.topics import run_create_topics
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.terminal.errors import Mistake
+from backscroll.flows.terminal.errors import UserError
 from support.brokers import Broker, free_port, refused_sockets, running
 from support.commands import run
 
@@ -93,5 +93,5 @@ def test_the_command_makes_the_topics_of_the_environment(broker: Broker, topic: 
 def test_brokers_that_are_away_end_the_command_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_connection, "START_SECONDS", 0.5)
     settings = Settings(kafka_brokers=f"127.0.0.1:{free_port()}")
-    with pytest.raises(Mistake, match=r"no Kafka broker at .* \(Connection refused\): start one"):
+    with pytest.raises(UserError, match=r"no Kafka broker at .* \(Connection refused\): start one"):
         run_create_topics(settings, partitions=1, replication=1, retention_days=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backscroll.flows.running.health import Health, Verdict
-from backscroll.operators.runtime.progress import Pulse, Vitals
+from backscroll.operators.runtime.progress import Progress, ProgressRecorder
 
 
 class Answers:
@@ -16,12 +16,12 @@ class Answers:
         self.ends = {f"{topic}:0": end for topic, end in ends.items()}
 
 
-def pulse(epochs: int, moved: float, **offsets: int) -> Pulse:
-    return Pulse(2, epochs, moved, {f"{topic}:0": offset for topic, offset in offsets.items()})
+def pulse(epochs: int, moved: float, **offsets: int) -> Progress:
+    return Progress(2, epochs, moved, {f"{topic}:0": offset for topic, offset in offsets.items()})
 
 
 def health(
-    brokers: Answers, *pulses: Pulse, processes: int = 2, alone: bool = True, now: float = 100
+    brokers: Answers, *pulses: Progress, processes: int = 2, alone: bool = True, now: float = 100
 ) -> Health:
     return Health(
         lambda: dict(enumerate(pulses)), brokers, processes=processes, alone=alone, clock=lambda: now
@@ -41,12 +41,12 @@ def health(
         (Answers(0, a=5, b=9), (pulse(9, 30, a=5), pulse(9, 30, b=9)), "ok: last epoch closed 70.0 s ago"),
         (Answers(None, a=9), (pulse(9, 30, a=5),), "ok: the brokers do not answer"),
         (Answers(41, a=9), (pulse(9, 30, a=5),), "ok: last epoch closed 70.0 s ago"),
-        (Answers(0), (Pulse(2), Pulse(2)), "ok: starting"),
+        (Answers(0), (Progress(2), Progress(2)), "ok: starting"),
     ],
     ids=["proceeds", "stands", "stands shortly", "nothing waits", "away", "back for 59 s", "starts"],
 )
 def test_a_dataflow_stands_when_no_epoch_closes_and_messages_wait(
-    brokers: Answers, pulses: tuple[Pulse, ...], says: str
+    brokers: Answers, pulses: tuple[Progress, ...], says: str
 ) -> None:
     assert told(health(brokers, *pulses).live()) == says
 
@@ -56,9 +56,9 @@ def test_a_dataflow_stands_when_no_epoch_closes_and_messages_wait(
     [
         (Answers(0), (pulse(1, 99, a=5), pulse(1, 98, b=9)), True, "ok: 2 of 2 partitions are read"),
         (Answers(0), (pulse(1, 99, a=5),), True, "no: starting"),
-        (Answers(0), (pulse(1, 99, a=5), Pulse()), True, "no: 1 of 2 partitions are assigned"),
-        (Answers(0), (pulse(1, 99, a=5), Pulse(2)), False, "ok: 1 of 2 partitions are read"),
-        (Answers(0), (Pulse(2), Pulse(2)), False, "no: 0 of 2 partitions are assigned"),
+        (Answers(0), (pulse(1, 99, a=5), Progress()), True, "no: 1 of 2 partitions are assigned"),
+        (Answers(0), (pulse(1, 99, a=5), Progress(2)), False, "ok: 1 of 2 partitions are read"),
+        (Answers(0), (Progress(2), Progress(2)), False, "no: 0 of 2 partitions are assigned"),
         (
             Answers(0),
             (pulse(1, 99, a=5), pulse(0, 98, b=9)),
@@ -70,7 +70,7 @@ def test_a_dataflow_stands_when_no_epoch_closes_and_messages_wait(
     ids=["ready", "one is not there", "unassigned", "with other pods", "no part in it", "recovers", "away"],
 )
 def test_an_engine_is_ready_when_it_is_recovered_assigned_and_answered(
-    brokers: Answers, pulses: tuple[Pulse, ...], alone: bool, says: str
+    brokers: Answers, pulses: tuple[Progress, ...], alone: bool, says: str
 ) -> None:
     assert told(health(brokers, *pulses, alone=alone).ready()) == says
 
@@ -81,7 +81,7 @@ def told(verdict: Verdict) -> str:
 
 def test_what_is_done_is_what_was_read_an_epoch_earlier() -> None:
     """An epoch begins when the last but one is done by every process."""
-    vitals = Vitals()
+    vitals = ProgressRecorder()
     vitals.listed(2)
     vitals.assigned("a:0", 5)
     assigned = vitals.pulse

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backscroll.operators.catchup.catch_up import catch_up
-from backscroll.operators.catchup.context import Recalling
+from backscroll.operators.catchup.context import ContextFinder
 from backscroll.operators.catchup.digest import SECTIONS, ChannelDigest, ChannelRead, line
 from backscroll.operators.catchup.digest_json import to_json
 from backscroll.operators.catchup.people import Person
-from backscroll.operators.catchup.period import Bound, Spans
+from backscroll.operators.catchup.period import Endpoint, Period
 from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.history.channel import AsOf
 from backscroll.operators.language.tokens import count
@@ -21,16 +21,16 @@ from backscroll.operators.memory.request import MemoryRequest
 from backscroll.operators.messages import NOBODY, ChannelKey, Turn
 from support.chats import KEY, START, channel, chat
 
-ALL = Spans(Bound(START), None)
+ALL = Period(Endpoint(START), None)
 
 
-def recalling(read: ChannelRead) -> Recalling:
+def recalling(read: ChannelRead) -> ContextFinder:
     request = MemoryRequest((), (), AsOf(read.history, 0), None)
-    return Recalling(RulesDetector(), STRATEGIES["recent"], request)
+    return ContextFinder(RulesDetector(), STRATEGIES["recent"], request)
 
 
 def digests(
-    *channels: ChannelRead, me: str | None = None, max_tokens: int = 400, spans: Spans = ALL
+    *channels: ChannelRead, me: str | None = None, max_tokens: int = 400, spans: Period = ALL
 ) -> list[ChannelDigest]:
     authors = [turn.author for one in channels for turn in one.turns]
     person = None if me is None else Person.named(me, authors)
@@ -106,14 +106,14 @@ def test_a_channel_of_others_greetings_can_be_skipped() -> None:
 
 
 def test_one_message_is_quoted() -> None:
-    spans = Spans(Bound(TALK[5].ts, KEY, 5), Bound(TALK[6].ts, KEY, 6))
+    spans = Period(Endpoint(TALK[5].ts, KEY, 5), Endpoint(TALK[6].ts, KEY, 6))
     (digest,) = digests(channel(TALK), spans=spans)
     assert digest.quoted == TALK[6]
     assert digest.sections == {}
 
 
 def test_nothing_in_the_span_gives_no_digest() -> None:
-    late = Spans(Bound(datetime(2027, 1, 1, tzinfo=UTC)), None)
+    late = Period(Endpoint(datetime(2027, 1, 1, tzinfo=UTC)), None)
     assert digests(channel(TALK), spans=late) == []
 
 
@@ -126,7 +126,7 @@ def test_the_busiest_channel_comes_first_and_channels_stay_apart() -> None:
 
 
 def test_an_earlier_message_outside_the_span_explains_a_line_in_it() -> None:
-    spans = Spans(Bound(TALK[6].ts, KEY, 6), None)
+    spans = Period(Endpoint(TALK[6].ts, KEY, 6), None)
     again = [
         *TALK,
         replace(TALK[0], seq=8, id="m8", ts=TALK[7].ts, text="Nine agencies got the mail with pictures."),
@@ -174,7 +174,7 @@ def test_every_line_rests_on_messages_of_the_span_and_the_tokens_hold(
     said: list[tuple[str, str]], tokens: int, first: int
 ) -> None:
     turns = chat(*(f"{name}: {text}" for name, text in said))
-    spans = Spans(Bound(turns[min(first, len(turns) - 1)].ts), None)
+    spans = Period(Endpoint(turns[min(first, len(turns) - 1)].ts), None)
     for digest in digests(channel(turns), me="Cem", max_tokens=tokens, spans=spans):
         inside = {turn.id for turn in turns if spans.holds(KEY, turn)}
         items = list(digest.items)

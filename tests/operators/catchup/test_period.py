@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backscroll.operators.catchup.period import SpanError, parse_moment, spans
+from backscroll.operators.catchup.period import PeriodError, parse_moment, parse_period
 from backscroll.operators.messages import ChannelKey, Turn
 from support.chats import KEY, START, chat
 
@@ -18,7 +18,7 @@ TURNS = chat(*(f"Ana: line {number}" for number in range(8)))
 
 
 def held(since: str, until: str | None = None, turns: list[Turn] = TURNS) -> list[str]:
-    found = spans(since, until, {KEY: turns}, now=NOW, zone=UTC)
+    found = parse_period(since, until, {KEY: turns}, now=NOW, zone=UTC)
     return [turn.id for turn in turns if found.holds(KEY, turn)]
 
 
@@ -59,7 +59,7 @@ def test_the_newest_message_is_in_a_span_until_latest_and_times_ago_count_from_i
 def test_what_a_message_of_another_channel_cuts_off_is_told_by_its_time() -> None:
     other = chat("Ben: before", "Ben: after", minutes=12, key=OTHER)
     other = [turn.__class__(**{**_fields(turn), "id": f"x{turn.seq}"}) for turn in other]
-    found = spans("m1", None, {KEY: TURNS, OTHER: other}, now=NOW, zone=UTC)
+    found = parse_period("m1", None, {KEY: TURNS, OTHER: other}, now=NOW, zone=UTC)
     assert [turn.id for turn in other if found.holds(OTHER, turn)] == ["x1"]
 
 
@@ -73,13 +73,13 @@ def test_what_a_message_of_another_channel_cuts_off_is_told_by_its_time() -> Non
     ],
 )
 def test_an_impossible_span_says_what_is_wrong(since: str, until: str | None, message: str) -> None:
-    with pytest.raises(SpanError, match=message):
+    with pytest.raises(PeriodError, match=message):
         held(since, until)
 
 
 def test_an_id_that_two_channels_have_is_refused_with_both() -> None:
-    with pytest.raises(SpanError, match="several channels: name one of default/ops, default/random"):
-        spans("m0", None, {KEY: TURNS, OTHER: chat("Ben: hi", key=OTHER)}, now=NOW, zone=UTC)
+    with pytest.raises(PeriodError, match="several channels: name one of default/ops, default/random"):
+        parse_period("m0", None, {KEY: TURNS, OTHER: chat("Ben: hi", key=OTHER)}, now=NOW, zone=UTC)
 
 
 @given(st.integers(-5, 50), st.integers(-5, 50))
@@ -101,7 +101,7 @@ def test_a_span_between_messages_holds_exactly_those_between(first: int, last: i
 def test_no_text_is_more_than_a_moment_no_moment_or_a_span_error(text: str) -> None:
     try:
         found = parse_moment(text, NOW, BERLIN)
-    except SpanError:
+    except PeriodError:
         return
     assert found is None or found.tzinfo is not None
 

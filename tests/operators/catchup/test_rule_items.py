@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.rule_items import find_items, main_book, quoted
-from backscroll.operators.language.salience import read
+from backscroll.operators.language.salience import analyse_turns
 from support.chats import chat
 
 
@@ -17,7 +17,7 @@ def items(*lines: str) -> list[tuple[str, str, str | None, str | None]]:
     turns = chat(*lines)
     authors = {turn.author.id: turn.author for turn in turns}
     people = [Person.named(author.id, authors.values()) for author in authors.values()]
-    found = find_items(read(turns), people, UTC)
+    found = find_items(analyse_turns(turns), people, UTC)
     return [(one.kind, one.turn.id, one.owner, one.due and one.due.date.isoformat()) for one in found]
 
 
@@ -64,7 +64,7 @@ def test_a_question_that_another_takes_up_soon_is_not_open() -> None:
 
 def test_the_main_language_is_that_of_most_words() -> None:
     lines = ["Ana: ok", "Ana: Wir haben das gestern schon mit der Druckerei besprochen und bestellt."]
-    assert main_book(read(chat(*lines))).code == "de"
+    assert main_book(analyse_turns(chat(*lines))).code == "de"
 
 
 def test_a_quotation_is_whole_sentences_around_the_one_that_counts() -> None:
@@ -80,7 +80,7 @@ def test_a_quotation_is_whole_sentences_around_the_one_that_counts() -> None:
 def test_items_of_any_text_are_verbatim_and_of_one_message_each(said: list[tuple[str, str]]) -> None:
     turns = chat(*(f"{name}: {text}" for name, text in said))
     people = [Person.named(name, [turn.author for turn in turns]) for name in ("Ana", "林")]
-    found = find_items(read(turns), people, UTC)
+    found = find_items(analyse_turns(turns), people, UTC)
     assert len({one.turn.id for one in found}) == len(found)
     for one in found:
         assert one.text.removesuffix(" …") in " ".join(one.turn.text.split())

@@ -22,7 +22,7 @@ from backscroll.operators.language.language_files import LanguageFileError, read
 from backscroll.operators.language.lexicon import Lexicon, lexicons
 from backscroll.operators.language.phrasebook import PhraseBook, phrase_books
 from backscroll.operators.language.quantity_words import FOLDER, QuantityWords, quantity_words
-from backscroll.operators.language.salience import Reading, read
+from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.messages import Author, Turn
 
 FRENCH = """
@@ -32,8 +32,10 @@ recall = ["la dernière fois", "tu (?:disais|as dit)"]
 LISTS = ("decided", "promised", "requested", "rhetorical", "before_dates", "past", "weekdays", "months")
 
 
-def a_reading(text: str) -> Reading:
-    return read([Turn(0, "m0", datetime(2026, 3, 2, tzinfo=UTC), Author("u1", "Ana"), text, 10, 0)])[0]
+def a_reading(text: str) -> AnalysedTurn:
+    return analyse_turns([Turn(0, "m0", datetime(2026, 3, 2, tzinfo=UTC), Author("u1", "Ana"), text, 10, 0)])[
+        0
+    ]
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -138,7 +140,7 @@ def test_a_file_adds_the_numbers_of_a_language(tmp_path: Path, monkeypatch: pyte
     for read_once in readers:
         read_once.cache_clear()
     try:
-        (found,) = quantities.figures("trente pour cent")
+        (found,) = quantities.find_quantities("trente pour cent")
     finally:
         for read_once in readers:
             read_once.cache_clear()

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backscroll.operators.language.quantities import blanked, figures
+from backscroll.operators.language.quantities import blanked, find_quantities
 
 
 def read(text: str) -> list[str]:
-    return [text[figure.start : figure.end] for figure in figures(text)]
+    return [text[figure.start : figure.end] for figure in find_quantities(text)]
 
 
 def facts(text: str) -> set[tuple[str, object]]:
     """The readings of the only figure in a text."""
-    (figure,) = figures(text)
+    (figure,) = find_quantities(text)
     return set(figure.facts)
 
 
@@ -134,13 +134,13 @@ def test_words_that_are_sometimes_months_need_a_preposition() -> None:
 
 def test_small_counts_ordinals_in_words_and_list_numbers_claim_nothing() -> None:
     text = "1. One of both, the second and fourth.\n2) three, 4"
-    assert [text[f.start : f.end] for f in figures(text) if f.is_claim] == ["three", "4"]
+    assert [text[f.start : f.end] for f in find_quantities(text) if f.is_claim] == ["three", "4"]
 
 
 def test_figures_are_found_in_order_and_can_be_blanked() -> None:
     text = "At 6pm on 2 March: €640 for HAR-335."
     assert read(text) == ["6pm", "2 March", "€640", "HAR-335"]
-    assert blanked(text, figures(text)) == "At \0\0\0 on \0\0\0\0\0\0\0: \0\0\0\0 for \0\0\0\0\0\0\0."
+    assert blanked(text, find_quantities(text)) == "At \0\0\0 on \0\0\0\0\0\0\0: \0\0\0\0 for \0\0\0\0\0\0\0."
 
 
 FRAGMENTS = st.sampled_from(
@@ -151,7 +151,7 @@ FRAGMENTS = st.sampled_from(
 @given(st.lists(st.one_of(FRAGMENTS, st.text(max_size=8)), max_size=12).map("".join))
 @settings(max_examples=300, deadline=None)
 def test_figures_of_any_text_are_in_order_inside_it_and_do_not_overlap(text: str) -> None:
-    found = figures(text)
+    found = find_quantities(text)
     edges = [edge for figure in found for edge in (figure.start, figure.end)]
     assert edges == sorted(edges)
     assert all(0 <= figure.start < figure.end <= len(text) and figure.facts for figure in found)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backscroll.operators.language.salience import read
+from backscroll.operators.language.salience import analyse_turns
 from backscroll.operators.messages import Author, Turn
 
 
@@ -18,7 +18,7 @@ def turn(n: int, text: str, *, bot: bool = False) -> Turn:
 
 
 def salience(turns: list[Turn]) -> tuple[float, ...]:
-    return tuple(reading.salience for reading in read(turns))
+    return tuple(reading.salience for reading in analyse_turns(turns))
 
 
 def scores(*texts: str) -> tuple[float, ...]:
@@ -63,7 +63,9 @@ def test_words_new_to_the_window_count_for_more_than_repeated_ones():
 
 
 def test_code_and_addresses_are_not_read_as_prose():
-    (reading,) = read([turn(0, "see `main` <https://example.org/deploy/failed> ```error failed error```")])
+    (reading,) = analyse_turns(
+        [turn(0, "see `main` <https://example.org/deploy/failed> ```error failed error```")]
+    )
     assert [word.text for word in reading.content] == ["main"]
 
 
@@ -80,7 +82,7 @@ def test_languages_are_told_apart_by_their_function_words():
         "Der Server ist heute nicht da",
         "サーバーは動きません",
     ]
-    found = [read([turn(0, text)])[0].lexicon.code for text in texts]
+    found = [analyse_turns([turn(0, text)])[0].lexicon.code for text in texts]
     assert found == ["en", "es", "de", "ja"]
 
 

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 from pydantic import BaseModel
 
-from backscroll.operators.llm.budget import PaidAnswer, PaidAnswers, Spending
+from backscroll.operators.llm.budget import CachedAnswer, CachedAnswers, TokenBudget
 from backscroll.operators.llm.protocol import (
     Answer,
     BadAnswer,
@@ -35,13 +35,13 @@ class Store:
     """Answers in a dict; `before` is what earlier processes paid."""
 
     before: Mapping[ChannelKey, int] = field(default_factory=dict)
-    kept: list[PaidAnswer] = field(default_factory=list)
+    kept: list[CachedAnswer] = field(default_factory=list)
 
     def answer(self, key: ChannelKey, digest: str) -> str | None:
         found = [paid.raw for paid in self.kept if (paid.key, paid.digest) == (key, digest) and paid.raw]
         return found[0] if found else None
 
-    def put_answer(self, paid: PaidAnswer) -> None:
+    def put_answer(self, paid: CachedAnswer) -> None:
         self.kept.append(paid)
 
     def erase(self, key: ChannelKey, seq: int) -> None:
@@ -67,11 +67,11 @@ class Model:
         return Answer(parse_answer(self.raw, schema, usage, finished=True), usage, self.raw)
 
 
-def paid_answers(model: Model, store: Store, **limits: int) -> PaidAnswers:
-    return PaidAnswers(model, store, Spending(store.spent, today=lambda: DAY, **limits))  # type: ignore[arg-type]
+def paid_answers(model: Model, store: Store, **limits: int) -> CachedAnswers:
+    return CachedAnswers(model, store, TokenBudget(store.spent, today=lambda: DAY, **limits))  # type: ignore[arg-type]
 
 
-def ask(llm: PaidAnswers, prompt: Prompt = PROMPT) -> Answer[Text]:
+def ask(llm: CachedAnswers, prompt: Prompt = PROMPT) -> Answer[Text]:
     return asyncio.run(llm.ask(prompt, Text))
 
 
@@ -152,7 +152,7 @@ def test_a_channel_has_a_limit_of_its_own() -> None:
 
 
 def test_calls_at_once_do_not_overdraw_the_day() -> None:
-    spending = Spending(lambda _: {}, per_day=100, today=lambda: DAY)
+    spending = TokenBudget(lambda _: {}, per_day=100, today=lambda: DAY)
     spending.reserve(KEY, 60)
     with pytest.raises(BudgetSpent):
         spending.reserve(KEY, 60)
@@ -162,7 +162,7 @@ def test_calls_at_once_do_not_overdraw_the_day() -> None:
 
 def test_a_new_day_begins_with_nothing_spent() -> None:
     today = [DAY]
-    spending = Spending(lambda day: {KEY: 100} if day == DAY else {}, per_day=100, today=lambda: today[0])
+    spending = TokenBudget(lambda day: {KEY: 100} if day == DAY else {}, per_day=100, today=lambda: today[0])
     with pytest.raises(BudgetSpent):
         spending.reserve(KEY, 1)
     today[0] = date(2026, 3, 3)
@@ -170,7 +170,7 @@ def test_a_new_day_begins_with_nothing_spent() -> None:
 
 
 def test_processes_share_what_is_left_of_the_day() -> None:
-    spending = Spending(lambda _: {KEY: 60}, per_day=100, processes=2, today=lambda: DAY)
+    spending = TokenBudget(lambda _: {KEY: 60}, per_day=100, processes=2, today=lambda: DAY)
     spending.reserve(KEY, 20)
     with pytest.raises(BudgetSpent):
         spending.reserve(KEY, 1)

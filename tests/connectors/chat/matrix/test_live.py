@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from backscroll.connectors.chat.errors import LiveError
+from backscroll.connectors.chat.errors import ChatError
 from backscroll.connectors.chat.inbox import Inbox
-from backscroll.connectors.chat.listener import OptOut, Question
+from backscroll.connectors.chat.listener import ChatRequest, OptOut
 from backscroll.connectors.chat.matrix.live import MatrixLive
 from support.inboxes import events, held, listening, told
 from support.local_server import until
@@ -154,9 +154,9 @@ def test_a_message_with_the_opt_out_word_is_nowhere_and_an_edit_that_adds_it_del
 
 
 def test_a_command_is_answered_in_a_thread_and_neither_is_stored(matrix: MatrixServer, path: Path) -> None:
-    asked = list[Question]()
+    asked = list[ChatRequest]()
 
-    async def answer(question: Question, limit: int) -> list[str]:
+    async def answer(question: ChatRequest, limit: int) -> list[str]:
         asked.append(question)
         return [f"part {number} of at most {limit}" for number in range(2)]
 
@@ -166,7 +166,7 @@ def test_a_command_is_answered_in_a_thread_and_neither_is_stored(matrix: MatrixS
         command = matrix.say(HARBOR, "ana", "!catchup 2d")
         until(lambda: len(matrix.events) == 4, "both parts came")
         read(matrix, path)
-    assert asked == [Question("Harbor", "@ana:example.org", "Ana", "2d")]
+    assert asked == [ChatRequest("Harbor", "@ana:example.org", "Ana", "2d")]
     parts = [event for _, event in matrix.events if event["sender"] == BOT]
     assert [part["content"]["body"] for part in parts] == ["part 0 of at most 2000", "part 1 of at most 2000"]
     assert {part["content"]["msgtype"] for part in parts} == {"m.notice"}
@@ -201,5 +201,5 @@ def test_an_outage_passes(matrix: MatrixServer, path: Path, caplog: pytest.LogCa
 def test_a_refused_token_is_one_line(matrix: MatrixServer, path: Path) -> None:
     with listening(live(matrix, access_token=SecretStr("wrong")), path) as listener:
         error = until(lambda: listener.error, "it fails")
-    assert isinstance(error, LiveError)
+    assert isinstance(error, ChatError)
     assert str(error) == "matrix: the access token was refused (M_UNKNOWN_TOKEN): make a new one"

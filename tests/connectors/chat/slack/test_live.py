@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from backscroll.connectors.chat.errors import LiveError
-from backscroll.connectors.chat.listener import Listener, OptOut, Question
+from backscroll.connectors.chat.errors import ChatError
+from backscroll.connectors.chat.listener import ChatRequest, Listener, OptOut
 from backscroll.connectors.chat.slack.events import arrival
 from backscroll.connectors.chat.slack.live import SlackLive
 from support.inboxes import events, held, listening, told
@@ -205,9 +205,9 @@ def test_a_message_with_the_opt_out_word_is_nowhere_and_an_edit_that_adds_it_del
 
 
 def test_a_command_is_answered_where_only_its_author_sees_it(slack: SlackServer, path: Path) -> None:
-    asked = list[Question]()
+    asked = list[ChatRequest]()
 
-    async def answer(question: Question, limit: int) -> list[str]:
+    async def answer(question: ChatRequest, limit: int) -> list[str]:
         asked.append(question)
         return [f"part {number} of at most {limit}" for number in range(7)]
 
@@ -217,7 +217,7 @@ def test_a_command_is_answered_where_only_its_author_sees_it(slack: SlackServer,
         slack.command("C404", "U1", "2d")
         until(lambda: len(slack.answers) == 8, "the other answer came")
     assert envelope in slack.acked
-    assert asked == [Question("general", "U1", "Ana", "2d")]
+    assert asked == [ChatRequest("general", "U1", "Ana", "2d")]
     assert {part["response_type"] for part in slack.answers} == {"ephemeral"}
     assert [part["text"] for part in slack.answers[:7]] == [f"part {n} of at most 4000" for n in range(7)]
     assert slack.calls["chat.postEphemeral"] == 2  # an address takes five
@@ -227,7 +227,7 @@ def test_a_command_is_answered_where_only_its_author_sees_it(slack: SlackServer,
 def test_a_refused_token_is_one_line(slack: SlackServer, path: Path) -> None:
     with listening(live(slack, app_token=SecretStr("xapp-wrong")), path) as listener:
         error = until(lambda: listener.error, "it fails")
-    assert isinstance(error, LiveError)
+    assert isinstance(error, ChatError)
     assert str(error) == "slack: a token was refused (invalid_auth): check the app token and the bot token"
 
 
