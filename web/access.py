@@ -30,12 +30,14 @@ from typing import Annotated
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from backscroll.operators.errors import BackscrollError
+
 __all__ = ["EVERYTHING", "Access", "AccessError", "UnknownUserError", "User", "read_access", "user_of"]
 
 COOKIE = "backscroll_token"
 
 
-class AccessError(ValueError):
+class AccessError(BackscrollError):
     """The access file cannot be used; one line says what is wrong in it."""
 
 

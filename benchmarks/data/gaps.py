@@ -9,12 +9,14 @@ from typing import Any, Literal
 
 import orjson
 
+from backscroll.operators.errors import BackscrollError
+
 __all__ = ["BenchmarkError", "GapRow", "WindowRow", "read_gaps"]
 
 NEAR, MID = 1024, 4096
 
 
-class BenchmarkError(ValueError):
+class BenchmarkError(BackscrollError):
     """A benchmark folder cannot be used; the text says which file, and what is wrong."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from backscroll.operators.errors import BackscrollError
+
 __all__ = ["ChatError"]
 
 
-class ChatError(RuntimeError):
+class ChatError(BackscrollError):
     """A platform cannot be listened to; one line says which, why and what would be right."""

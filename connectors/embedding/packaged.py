@@ -7,6 +7,8 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
+from backscroll.operators.errors import BackscrollError
+
 __all__ = [
     "DEFAULT_MODEL",
     "WEIGHTS_SHA256",
@@ -26,7 +28,7 @@ WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9
 _NEEDED = ("modules.json", "1_Pooling/config.json", "config.json", "tokenizer.json", "model.safetensors")
 
 
-class EmbedderError(RuntimeError):
+class EmbedderError(BackscrollError):
     """The embedding model cannot be used; the text says which and what to do."""
 
 

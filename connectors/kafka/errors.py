@@ -14,6 +14,8 @@ An error is one line that says what, where, and what would be right. It never ho
 
 from __future__ import annotations
 
+from backscroll.operators.errors import BackscrollError
+
 __all__ = [
     "AuthenticationError",
     "BatchError",
@@ -26,7 +28,7 @@ __all__ = [
 ]
 
 
-class KafkaError(RuntimeError):
+class KafkaError(BackscrollError):
     """Something about Kafka is the user's to mend; one line says what would be right."""
 
 

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from backscroll.flows.settings.chat import ChatSettings
 from backscroll.flows.settings.kafka import KafkaSettings
 from backscroll.flows.settings.time_zones import time_zone
+from backscroll.operators.errors import BackscrollError
 from backscroll.operators.memory.names import memory_names
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ __all__ = ["ENV_PREFIX", "Settings", "SettingsError", "load_settings"]
 ENV_PREFIX = "BACKSCROLL_"
 
 
-class SettingsError(ValueError):
+class SettingsError(BackscrollError):
     """A setting is unknown or has an impossible value; one line says which, where and what is right."""
 
 

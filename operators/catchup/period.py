@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
+from backscroll.operators.errors import BackscrollError
 from backscroll.operators.messages import ChannelKey, Turn
 
 __all__ = ["Endpoint", "Period", "PeriodError", "parse_moment", "parse_period"]
@@ -29,7 +30,7 @@ _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "wee
 _DAYS = {"today": 0, "yesterday": 1}
 
 
-class PeriodError(ValueError):
+class PeriodError(BackscrollError):
     """A span cannot be found; one line says why and what would be right."""
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from backscroll.operators.errors import BackscrollError
 from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.messages import ChannelKey, Turn
 
 __all__ = ["HistoryError", "HistoryStore", "StoredChannel", "StoredSummary"]
 
 
-class HistoryError(RuntimeError):
+class HistoryError(BackscrollError):
     """The stored history contradicts what is asked of it."""
 
 

@@ -14,6 +14,8 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from backscroll.operators.errors import BackscrollError
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -22,7 +24,7 @@ __all__ = ["LanguageFileError", "read_languages"]
 Language = TypeVar("Language", bound="DataclassInstance")
 
 
-class LanguageFileError(ValueError):
+class LanguageFileError(BackscrollError):
     """A language file is not as it should be; the message names the file and the key."""
 
 

@@ -17,6 +17,7 @@ from typing import Generic, Protocol, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict
 
+from backscroll.operators.errors import BackscrollError
 from backscroll.operators.stream.windows import WindowRef
 
 __all__ = [
@@ -75,7 +76,7 @@ class BadAnswer(LLMError):
         self.raw = raw
 
 
-class LLMSetupError(RuntimeError):
+class LLMSetupError(BackscrollError):
     """The language model cannot be used as configured; one line says what would be right."""
 
 

@@ -32,6 +32,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from backscroll.operators.errors import BackscrollError
+
 __all__ = ["Codec", "Stamped", "StateError", "field_names"]
 
 _VERSION = 3
@@ -53,7 +55,7 @@ Stamped: TypeAlias = tuple[int, bytes]
 """The version of the format, and a state in that format, compressed."""
 
 
-class StateError(ValueError):
+class StateError(BackscrollError):
     """The recovery store was written by another version of the program."""
 
 

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 import orjson
 
+from backscroll.operators.errors import BackscrollError
 from backscroll.operators.messages import MessageError, Received
 
 __all__ = [
@@ -51,7 +52,7 @@ BOM = b"\xef\xbb\xbf"
 StrPath: TypeAlias = str | os.PathLike[str]
 
 
-class FormatError(ValueError):
+class FormatError(BackscrollError):
     """A file cannot be read as chat; one line says what, where and what would be right."""
 
 
