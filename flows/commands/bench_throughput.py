@@ -68,7 +68,7 @@ def _in_a_process(way: ThroughputCase, chat: Path, one: Path, processes: int) ->
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSCROLL_")}
     done = subprocess.run(
-        [sys.executable, "-m", "backscroll.flows.commands.bench_throughput"],
+        [sys.executable, "-P", "-m", "backscroll.flows.commands.bench_throughput"],
         input=asked,
         capture_output=True,
         check=False,

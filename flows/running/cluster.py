@@ -145,7 +145,7 @@ class _Worker:
 
     def start(self, task: Mapping[str, Any]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "backscroll.flows.running.cluster"],
+            [sys.executable, "-P", "-m", "backscroll.flows.running.cluster"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=self._held,
