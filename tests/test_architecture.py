@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
@@ -114,6 +115,22 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         list(TopologicalSorter({path: set(imported(path)) for path in modules()}).static_order())
     except CycleError as err:
         pytest.fail(" -> ".join(map(str, err.args[1])))
+
+
+def test_the_page_on_the_layout_describes_every_room_as_its_package_does() -> None:
+    page = (ROOT / "docs" / "layout.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\S+)/` \| (.+) \|$", page, re.MULTILINE)
+    sections = re.findall(r"^## `(\S+)/`\n\n(.+)$", page, re.MULTILINE)
+    packages = {
+        path.parent: (ROOT / path).read_text(encoding="utf-8")
+        for path in modules()
+        if path.stem == "__init__"
+    }
+    assert dict(rows + sections) == {
+        str(path): ast.get_docstring(ast.parse(text)) for path, text in packages.items()
+    }
+    (floors,) = re.findall(r"^```\n(steps .*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [set(floor.split(", ")) for floor in " ".join(floors.split()).split(" > ")] == list(FLOORS)
 
 
 def test_every_package_is_installed_under_the_name_backscroll() -> None:
