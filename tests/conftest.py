@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from backscroll.connectors.embedding.packaged import INSTALL_TORCH, torch_is_installed
+
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("torch") and not torch_is_installed():
+        pytest.skip(f"needs torch: make parity, or {INSTALL_TORCH}")
 
 
 @pytest.fixture(scope="session")

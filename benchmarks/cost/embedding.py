@@ -22,6 +22,7 @@ from backscroll.benchmarks.data.dialogues import record_dialogue
 from backscroll.benchmarks.data.gaps import BenchmarkError
 from backscroll.benchmarks.memory.report import wide_console
 from backscroll.connectors.embedding.onnx import multiplies_int8_exactly
+from backscroll.connectors.embedding.packaged import torch_is_installed
 from backscroll.operators.history.chunks import Chunker
 
 __all__ = ["EmbeddingCost", "Texts", "bench_embedding", "measure_embedding", "read_texts"]
@@ -119,7 +120,8 @@ def bench_embedding(
 ) -> None:
     """Measure, print the table, and write the figures.
 
-    Without names all that the processor has are measured: torch, onnx and int8.
+    Without names, all that run here are measured: torch if it is installed, onnx, and int8 if the
+    processor allows it.
 
     Raises:
         BenchmarkError: the folder holds no closed window.
@@ -132,7 +134,8 @@ def bench_embedding(
         "onnx": EmbeddingCase("onnx", model=model, threads=threads),
         "int8": EmbeddingCase("onnx", "int8", model, threads),
     }
-    ways = [known[name] for name in names or known if names or name != "int8" or multiplies_int8_exactly()]
+    runs_here = {"torch": torch_is_installed(), "onnx": True, "int8": multiplies_int8_exactly()}
+    ways = [known[name] for name in names or known if names or runs_here[name]]
     costs = measure_embedding(texts, ways)
     rows = {f"{way.backend} {way.precision}": cost for way, cost in zip(ways, costs, strict=True)}
     turns, chunks = (sum(len(window[kind]) for window in texts) for kind in (0, 1))

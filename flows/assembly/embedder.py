@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from backscroll.connectors.embedding.packaged import DEFAULT_MODEL, UnsupportedModelError
+from backscroll.connectors.embedding.packaged import (
+    DEFAULT_MODEL,
+    INSTALL_TORCH,
+    UnsupportedModelError,
+    torch_is_installed,
+)
 from backscroll.connectors.embedding.sentence_transformers import SentenceTransformersEmbedder
 from backscroll.connectors.lancedb.store import Fingerprint
 from backscroll.flows.settings.settings import Settings
@@ -42,9 +47,11 @@ def _on_this_machine(settings: Settings) -> Embedder:
     if settings.embedding_backend != "torch":
         try:
             return _onnx(settings)
-        except UnsupportedModelError:
+        except UnsupportedModelError as err:
             if settings.embedding_backend == "onnx" or settings.embedding_precision != "float32":
                 raise
+            if not torch_is_installed():
+                raise UnsupportedModelError(f"{err}; to use torch instead: {INSTALL_TORCH}") from err
     return SentenceTransformersEmbedder(settings.embedding_model)
 
 
@@ -53,7 +60,7 @@ def _onnx(settings: Settings) -> Embedder:
         from backscroll.connectors.embedding.onnx import OnnxEmbedder
     except ImportError as err:
         raise UnsupportedModelError(
-            f"the ONNX backend needs {err.name}: pip install onnx onnxruntime, or set embedding_backend torch"
+            f"the ONNX backend needs {err.name}: pip install onnx onnxruntime"
         ) from err
     return OnnxEmbedder(
         settings.embedding_model,

@@ -190,7 +190,7 @@ def bench_build(
     "backends",
     type=click.Choice(("torch", "onnx", "int8")),
     multiple=True,
-    show_default="all",
+    show_default="all that run here",
     help="Backend to measure; repeatable. The others are compared with the first.",
 )
 @setting("embedding_model")

@@ -96,6 +96,7 @@ def minilm() -> OnnxEmbedder:
     return OnnxEmbedder()
 
 
+@pytest.mark.torch
 def test_the_packaged_model_gives_the_vectors_of_torch_but_for_last_bits(minilm: OnnxEmbedder) -> None:
     torch = SentenceTransformersEmbedder()
     texts = [text.encode("utf-8", "replace").decode() for text in TEXTS]
@@ -110,6 +111,7 @@ def test_the_packaged_model_gives_the_vectors_of_torch_but_for_last_bits(minilm:
     )
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("pooling", [MEAN, FIRST], ids=["mean", "first"])
 def test_any_bert_encoder_gives_the_vectors_of_torch_with_its_prompts_pooling_and_limit(
     tmp_path: Path, pooling: Mapping[str, Any]
@@ -197,9 +199,13 @@ def test_a_model_with_a_damaged_file_is_refused(tmp_path: Path, name: str) -> No
         OnnxEmbedder(str(model))
 
 
-def test_onnx_is_the_default_and_torch_runs_what_it_cannot(tmp_path: Path) -> None:
-    model = str(write_model(tmp_path / "small", hidden_act="relu"))
+def test_onnx_is_the_default() -> None:
     assert isinstance(make_embedder(load_settings({})), OnnxEmbedder)
+
+
+@pytest.mark.torch
+def test_torch_runs_what_onnx_cannot(tmp_path: Path) -> None:
+    model = str(write_model(tmp_path / "small", hidden_act="relu"))
     assert isinstance(make_embedder(load_settings({"embedding_model": model})), SentenceTransformersEmbedder)
     with pytest.raises(UnsupportedModelError, match="its hidden_act is 'relu'"):
         make_embedder(load_settings({"embedding_model": model, "embedding_backend": "onnx"}))
@@ -207,6 +213,7 @@ def test_onnx_is_the_default_and_torch_runs_what_it_cannot(tmp_path: Path) -> No
     assert isinstance(torch, SentenceTransformersEmbedder)
 
 
+@pytest.mark.torch
 def test_without_onnxruntime_torch_runs_the_model_unless_onnx_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -215,3 +222,39 @@ def test_without_onnxruntime_torch_runs_the_model_unless_onnx_is_asked_for(
     assert isinstance(make_embedder(load_settings({})), SentenceTransformersEmbedder)
     with pytest.raises(UnsupportedModelError, match="needs onnxruntime: pip install onnx onnxruntime"):
         make_embedder(load_settings({"embedding_backend": "onnx"}))
+
+
+@pytest.fixture
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sentence_transformers", "torch"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.usefixtures("without_torch")
+def test_without_torch_a_model_that_needs_it_names_the_extra(tmp_path: Path) -> None:
+    model = str(write_model(tmp_path / "small", hidden_act="relu"))
+    refused = f"embedding model {model!r} does not run on ONNX: its hidden_act is 'relu', not 'gelu'"
+    for backend, said in [
+        ("auto", f"{refused}; to use torch instead: pip install 'backscroll[torch]'"),
+        ("onnx", refused),
+        ("torch", "the torch backend needs sentence_transformers: pip install 'backscroll[torch]'"),
+    ]:
+        with pytest.raises(EmbedderError) as caught:
+            make_embedder(load_settings({"embedding_model": model, "embedding_backend": backend}))
+        assert str(caught.value) == said
+
+
+@pytest.mark.usefixtures("without_torch")
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_without_onnx_and_torch_both_commands_are_named(
+    monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    for module in ("onnx", "bert_graph", "bert"):
+        monkeypatch.delitem(sys.modules, f"backscroll.connectors.embedding.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UnsupportedModelError) as caught:
+        make_embedder(load_settings({}))
+    assert str(caught.value) == (
+        f"the ONNX backend needs {package}: pip install onnx onnxruntime; "
+        "to use torch instead: pip install 'backscroll[torch]'"
+    )

