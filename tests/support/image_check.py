@@ -4,7 +4,7 @@ Runs the build stage's own commands (with the paths moved below a scratch folder
 copies what `.dockerignore` lets through, takes the right to write away, and starts the entry point as user
 10001 against a test broker: recovery partitions, topics, the engine, a chat, its summaries, a stop.
 
-    make image-check                                takes some minutes, 3 GB of disk; as root it drops rights
+    make image-check                              takes a minute or two, 1 GB of disk; as root it drops rights
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,10 +66,9 @@ def copied(source: str) -> Iterator[Path]:
 class Image:
     """The image's files below a scratch folder."""
 
-    def __init__(self, scratch: Path, arguments: Mapping[str, str]) -> None:
+    def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
         self.steps = read_dockerfile()
-        self._arguments = dict(arguments)
         self._path = os.environ["PATH"]
 
     def moved(self, text: str) -> str:
@@ -90,9 +89,6 @@ class Image:
                 continue
             if kind == "ENV":
                 environment |= dict(pair.split("=", 1) for pair in shlex.split(text))
-            elif kind == "ARG":
-                name, _, default = text.partition("=")
-                environment[name] = self._arguments.get(name, default)
             elif kind == "WORKDIR":
                 folder = Path(self.moved(text))
                 folder.mkdir(parents=True)
@@ -227,13 +223,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     anybodys = shutil.which("python3.11", path="/usr/bin:/usr/local/bin") or sys.executable
     parser.add_argument("--python", default=anybodys, help="one that any user may run")
-    parser.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--keep", type=Path, help="folder to build in and leave; used again if it is there")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="backscroll-image-") as temporary:
         scratch = options.keep or Path(temporary)
         scratch.mkdir(exist_ok=True)
-        image = Image(scratch.resolve(), dict(one.split("=", 1) for one in options.build_arg))
+        image = Image(scratch.resolve())
         if not (scratch / "opt").exists():
             image.build(options.python)
             size = subprocess.run(["du", "-sm", scratch / "opt"], capture_output=True, text=True, check=True)
