@@ -23,12 +23,12 @@ from backscroll.connectors.files.recorded_gaps import RecordedDetector
 from backscroll.operators.gaps.gap import Gap, GapDetector
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.memory.registry import STRATEGIES
 from backscroll.operators.memory.request import MemoryRequest
 from backscroll.operators.messages import ChannelKey, Turn, parse_message
 from backscroll.operators.stream.admission import Admission, AdmissionState
 from backscroll.operators.stream.windows import Cutting, Window, WindowCutter
-from support.building import MemoryStore
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Recorded:
 
 @cache
 def record(path: Path) -> Recorded:
-    histories = Histories(MemoryStore(), embedder(), Chunker())
+    histories = Histories(InMemoryStore(), embedder(), Chunker())
     turns, key = admitted(path, histories)
     cutting, windows = Cutting(WindowCutter(), key), list[Window]()
     for turn in turns:

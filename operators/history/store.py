@@ -1,4 +1,4 @@
-"""What a history needs of a store: durable windows, changes and summaries."""
+"""What a history needs of a store: durable windows with their changes, and durable summaries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from backscroll.operators.errors import BackscrollError
 from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.messages import ChannelKey, Turn
 
-__all__ = ["HistoryError", "HistoryStore", "StoredChannel", "StoredSummary"]
+__all__ = [
+    "ChannelLoader",
+    "HistoryError",
+    "HistoryStore",
+    "StoredChannel",
+    "StoredSummary",
+    "SummaryStore",
+    "WindowStore",
+]
 
 
 class HistoryError(BackscrollError):
@@ -56,12 +64,16 @@ class StoredChannel:
     unfinished: frozenset[int] = frozenset()
 
 
-class HistoryStore(Protocol):
-    """Durable windows and summaries. A window is appended as a whole, its `windows` row last."""
+class ChannelLoader(Protocol):
+    """A store as somebody reads it who never writes it."""
 
     def load(self, key: ChannelKey) -> StoredChannel:
-        """What is committed of a channel; whatever lies beyond its last window is dropped."""
+        """What is committed of a channel; whatever lies beyond its last window is left out."""
         ...
+
+
+class WindowStore(ChannelLoader, Protocol):
+    """Durable windows and their changes. A window is appended as a whole or not at all."""
 
     def append(self, recorded: Sequence[RecordedWindow]) -> None:
         """Commit windows, of one channel or of several, those of a channel in their order.
@@ -79,21 +91,36 @@ class HistoryStore(Protocol):
         ...
 
     def finish_change(self, recorded: RecordedWindow) -> None:
-        """Replace the chunks, vectors and revision of a window, which ends its change."""
-        ...
+        """Replace the chunks, vectors and revision of a window, which ends its change.
 
-    def depending_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
-        """The summaries whose window or memory holds one of the turns."""
+        The turns stay as `begin_change` left them, and so do the vectors of those it did not replace.
+        """
         ...
 
     def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:
         """Remember messages that were deleted before they came."""
         ...
 
+
+class SummaryStore(Protocol):
+    """Durable summaries, each byte for byte as it was emitted."""
+
     def summary(self, summary_id: str) -> bytes:
-        """The finished summary, byte for byte as it was emitted."""
+        """The body of a finished summary.
+
+        Raises:
+            HistoryError: there is none, or it was erased with a message that it rested on.
+        """
         ...
 
     def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
         """Keep finished summaries before they are emitted; reissued ones in place of older ones."""
         ...
+
+    def depending_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
+        """The summaries whose window or memory holds one of the turns, in the order of windows."""
+        ...
+
+
+class HistoryStore(WindowStore, SummaryStore, Protocol):
+    """Both in one, so that a change of windows reaches the summaries that rest on them."""

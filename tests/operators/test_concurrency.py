@@ -21,12 +21,13 @@ from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.gaps.stage import RuleGaps
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import DeadLetter
 from backscroll.operators.stream.windows import Window, WindowCutter
 from backscroll.operators.summary.record import Summary
 from backscroll.operators.summary.stage import Written
-from support.building import MemoryStore, turn, window
+from support.building import turn, window
 
 pytestmark = pytest.mark.timing
 
@@ -53,7 +54,7 @@ def engine_with(writing: SlowWriting, pending_limit: int = 256) -> Engine:
     """Every message is a window, and there is no embedding and no memory."""
     return Engine(
         namespace="default",
-        histories=Histories(MemoryStore(), None, Chunker()),
+        histories=Histories(InMemoryStore(), None, Chunker()),
         cutter=WindowCutter(turns=1),
         gaps=RuleGaps(RulesDetector()),
         strategy="none",

@@ -25,6 +25,7 @@ from backscroll.operators.gaps.gap import Gap, GapDetector
 from backscroll.operators.gaps.stage import RuleGaps
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.memory.registry import STRATEGIES
 from backscroll.operators.messages import ChannelKey, DeadLetter, MessageError, Received
 from backscroll.operators.runtime.state import StateError
@@ -35,7 +36,7 @@ from backscroll.operators.stream.windows import Window, WindowCutter
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.record import Emission, Summary
 from backscroll.operators.summary.stage import ExtractiveWriting, Written
-from support.building import KEY, HashingEmbedder, MemoryStore
+from support.building import KEY, HashingEmbedder
 
 
 class Pronouns:
@@ -59,8 +60,14 @@ class Broken:
         return Pronouns().detect(window, max_gaps=max_gaps)
 
 
+def bodies_of(store: InMemoryStore) -> dict[str, bytes]:
+    """Finished summaries by id, those of every channel."""
+    kept = [one for of_channel in store.summaries.values() for one in of_channel.values()]
+    return {one.summary_id: one.body for one in kept if one.body}
+
+
 def engine_over(
-    store: MemoryStore, *, strategy: str = "remember", detector: GapDetector | None = None, **changes: Any
+    store: InMemoryStore, *, strategy: str = "remember", detector: GapDetector | None = None, **changes: Any
 ) -> Engine:
     """An engine as a process makes it: nothing but the store is left of earlier runs."""
     parts = {
@@ -141,7 +148,7 @@ def test_windows_that_are_embedded_together_get_the_summaries_that_each_gets_alo
     ]
     made = list[dict[str, Summary]]()
     for most in (1, 8):
-        bodies, rejects = run(engine_over(MemoryStore(), embedding_windows=most), chat)
+        bodies, rejects = run(engine_over(InMemoryStore(), embedding_windows=most), chat)
         assert not rejects
         latest = {summary.summary_id: summary for summary in map(Summary.from_json, bodies)}
         made.append({id_: replace(summary, timings_ms={}) for id_, summary in latest.items()})
@@ -151,7 +158,7 @@ def test_windows_that_are_embedded_together_get_the_summaries_that_each_gets_alo
 
 
 def test_every_window_gets_a_summary_with_its_id_and_the_last_is_provisional() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     engine = engine_over(store)
     bodies, rejects = run(engine, CHAT)
     assert ids(bodies) == [
@@ -179,18 +186,18 @@ def test_every_window_gets_a_summary_with_its_id_and_the_last_is_provisional() -
 
 
 def test_closed_windows_and_their_summaries_are_stored_and_provisional_ones_are_not() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     bodies, _ = run(engine_over(store), CHAT)
     assert [(w.window.ref.first_seq, w.window.ref.last_seq) for w in store.load(KEY).windows] == [
         (0, 1),
         (2, 3),
     ]
     assert [turn.id for w in store.load(KEY).windows for turn in w.window.turns] == ["m0", "m1", "m2", "m3"]
-    assert store.bodies == dict(zip(ids(bodies[:2]), bodies[:2], strict=True))
+    assert bodies_of(store) == dict(zip(ids(bodies[:2]), bodies[:2], strict=True))
 
 
 def test_a_memory_comes_from_before_its_window() -> None:
-    bodies, _ = run(engine_over(MemoryStore()), CHAT)
+    bodies, _ = run(engine_over(InMemoryStore()), CHAT)
     memories = [[entry.id for entry in Summary.from_json(body).memory] for body in bodies]
     assert memories == [[], ["m0", "m1"], ["m0", "m1", "m2", "m3"]]
     second = Summary.from_json(bodies[1])
@@ -199,14 +206,14 @@ def test_a_memory_comes_from_before_its_window() -> None:
 
 
 def test_a_repetition_is_counted_and_makes_no_turn() -> None:
-    engine = engine_over(MemoryStore())
+    engine = engine_over(InMemoryStore())
     bodies, rejects = run(engine, [CHAT[0], CHAT[0], CHAT[1], CHAT[0], CHAT[2]])
     assert ids(bodies) == ["default/general:0-1:remember", "default/general:2-2:remember"]
     assert (engine.counters["duplicates"], engine.counters["turns"], rejects) == (2, 3, [])
 
 
 def test_what_cannot_be_a_turn_becomes_a_dead_letter_and_costs_no_valid_message() -> None:
-    engine = engine_over(MemoryStore())
+    engine = engine_over(InMemoryStore())
     unreadable = Received(MessageError("not UTF-8"), (("file", "a.jsonl"), ("line", 7)), b"\xff")
     contradiction = post(0, "we ordered nothing")
     bodies, rejects = run(engine, [CHAT[0], received(b"oops"), unreadable, contradiction, CHAT[1]])
@@ -221,14 +228,14 @@ def test_what_cannot_be_a_turn_becomes_a_dead_letter_and_costs_no_valid_message(
 
 
 def test_a_flush_closes_the_open_window_and_an_empty_one_does_nothing() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     bodies, _ = run(engine_over(store), [flush(), CHAT[0], flush(), flush(), CHAT[1]])
     summaries = [Summary.from_json(body) for body in bodies]
     assert [(s.window.turns, s.final) for s in summaries] == [(["m0"], True), (["m1"], False)]
 
 
 def test_channels_are_numbered_and_remembered_apart() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     items = [
         post(0, "we ordered a pump", "a"),
         post(1, "is it here", "b"),
@@ -245,7 +252,7 @@ def test_channels_are_numbered_and_remembered_apart() -> None:
 
 
 def test_a_second_run_over_the_same_store_emits_the_same_bytes() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     chat = CHAT[:4]
     first, _ = run(engine_over(store), chat)
     engine = engine_over(store, cutter=WindowCutter(turns=3))  # recorded boundaries are facts
@@ -257,7 +264,7 @@ def test_a_second_run_over_the_same_store_emits_the_same_bytes() -> None:
 
 
 def test_a_run_goes_on_where_the_last_one_stopped() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     first, _ = run(engine_over(store), CHAT[:3])
     second, _ = run(engine_over(store), CHAT)
     assert ids(first) == ["default/general:0-1:remember", "default/general:2-2:remember"]
@@ -270,19 +277,19 @@ def test_a_run_goes_on_where_the_last_one_stopped() -> None:
 
 
 def test_another_strategy_over_the_same_store_makes_summaries_of_the_same_windows() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     run(engine_over(store), CHAT[:4])
     engine = engine_over(store, strategy="recent")
     bodies, _ = run(engine, CHAT[:4])
     assert ids(bodies) == ["default/general:0-1:recent", "default/general:2-3:recent"]
     assert (engine.counters["recorded"], engine.counters["summaries"]) == (0, 2)
-    assert len(store.bodies) == 4
+    assert len(bodies_of(store)) == 4
 
 
 @pytest.mark.parametrize("strategy", ["none", "recent", "sparse", "dense", "hybrid", "remember"])
 def test_memories_of_every_strategy_are_verbatim_and_within_the_budget(strategy: str) -> None:
     items = [post(n, f"pump {n} leaks again and it is late") for n in range(40)]
-    bodies, _ = run(engine_over(MemoryStore(), strategy=strategy, budget=160), items)
+    bodies, _ = run(engine_over(InMemoryStore(), strategy=strategy, budget=160), items)
     assert len(bodies) == 20
     texts = {f"m{n}": f"pump {n} leaks again and it is late" for n in range(40)}
     for body in bodies:
@@ -294,7 +301,7 @@ def test_memories_of_every_strategy_are_verbatim_and_within_the_budget(strategy:
 
 
 def test_a_step_that_fails_stops_the_flow_in_good_order_and_keeps_what_was_done() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     engine = engine_over(store, detector=Broken())
     bodies, _ = run(engine, CHAT)
     assert str(engine.failure) == "the detector is gone"
@@ -317,14 +324,14 @@ def recovery(tmp_path: Path) -> RecoveryConfig:
 
 def test_a_run_that_is_aborted_goes_on_without_a_lost_or_a_second_window(recovery: RecoveryConfig) -> None:
     items = [*CHAT[:3], TestingSource.ABORT(), *CHAT[3:], TestingSource.ABORT(), flush(), post(5, "fine")]
-    store, bodies = MemoryStore(), list[bytes]()
+    store, bodies = InMemoryStore(), list[bytes]()
     for _ in range(3):
         more, _ = run(engine_over(store), items, recovery)
         bodies += more
-    whole, _ = run(engine_over(MemoryStore()), [item for item in items if isinstance(item, Received)])
+    whole, _ = run(engine_over(InMemoryStore()), [item for item in items if isinstance(item, Received)])
     assert list(dict.fromkeys(ids(bodies))) == ids(whole)
     final = [body for body in bodies if Summary.from_json(body).final]
-    assert {id_: store.bodies[id_] for id_ in ids(final)} == dict(zip(ids(final), final, strict=True))
+    assert {id_: bodies_of(store)[id_] for id_ in ids(final)} == dict(zip(ids(final), final, strict=True))
     refs = [stored.window.ref for stored in store.load(KEY).windows]
     assert [(ref.first_seq, ref.last_seq) for ref in refs] == [(0, 1), (2, 3), (4, 4)]
     assert all(before.last_seq + 1 == after.first_seq for before, after in pairwise(refs))
@@ -349,7 +356,7 @@ def test_the_recovery_store_names_no_class_of_the_program(
     strategy: str, recovery: RecoveryConfig, tmp_path: Path
 ) -> None:
     """So that every module may move from one release to the next."""
-    store = MemoryStore()
+    store = InMemoryStore()
     stopped = engine_over(store, strategy=strategy, summaries=Unwritten())
     assert run(stopped, CHAT, recovery) == ([], [])
     assert str(stopped.failure) == "the writer is gone"
@@ -374,13 +381,13 @@ def test_state_of_an_older_release_is_refused_in_one_line_and_stays(
     def kept() -> list[tuple[object, ...]]:
         return database.execute("SELECT step_id, state_key, snap_epoch, ser_change FROM snaps").fetchall()
 
-    run(engine_over(MemoryStore()), CHAT[:3], recovery)
+    run(engine_over(InMemoryStore()), CHAT[:3], recovery)
     with closing(sqlite3.connect(tmp_path / "part-0.sqlite3", isolation_level=None)) as database:
         old = pickle.dumps((2, zlib.compress(pickle.dumps("as pickled"))))
         database.execute("UPDATE snaps SET ser_change = ? WHERE step_id = 'backscroll.windows'", [old])
         before = kept()
         with pytest.raises(StateError) as refused:
-            run(engine_over(MemoryStore()), CHAT, recovery)
+            run(engine_over(InMemoryStore()), CHAT, recovery)
         assert kept() == before
     assert user_error_line(refused.value) == (
         "the recovery directory holds state of version 2, and this program reads 3: start with an empty "
@@ -397,7 +404,7 @@ def test_a_channel_that_is_silent_for_a_run_keeps_its_place(recovery: RecoveryCo
         CHAT[0],
         post(2, "here again"),
     ]
-    store = MemoryStore()
+    store = InMemoryStore()
     engines = [engine_over(store) for _ in range(3)]
     runs = [sorted(ids(run(engine, items, recovery)[0])) for engine in engines]
     assert runs == [
@@ -431,7 +438,7 @@ def newest(emissions: Iterable[Emission]) -> dict[str, bytes | None]:
 
 
 def test_a_deletion_reissues_the_summaries_that_used_the_message_and_leaves_no_word_of_it() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     chat = [post(0, "we ordered a xyzzy pump"), *CHAT[1:4], flush()]
     emissions, _ = run_for_emissions(engine_over(store), chat)
     assert b"xyzzy" in emissions[0].body + emissions[1].body  # type: ignore[operator]
@@ -443,11 +450,11 @@ def test_a_deletion_reissues_the_summaries_that_used_the_message_and_leaves_no_w
     assert not any(b"xyzzy" in (body or b"") or b"m0" in (body or b"") for body in kept.values())
     assert set(revisions := {emission.summary_id: emission.revision for emission in again}) == set(kept)
     assert set(revisions.values()) == {1}
-    assert {kept.revision for kept in store.summaries.values()} == {1}
+    assert {kept.revision for kept in store.summaries[KEY].values()} == {1}
 
 
 def test_a_window_whose_every_message_was_deleted_becomes_a_tombstone() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     emissions, _ = run_for_emissions(engine_over(store), [*CHAT[:2], delete(0), delete(1), *CHAT[2:4]])
     assert newest(emissions)["default/general:0-1:remember"] is None
     summary = Summary.from_json(newest(emissions)["default/general:2-3:remember"] or b"")
@@ -458,7 +465,7 @@ def test_a_window_whose_every_message_was_deleted_becomes_a_tombstone() -> None:
 
 
 def test_an_edit_reissues_with_the_new_text_and_one_that_changes_nothing_does_not() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     engine = engine_over(store)
     emissions, _ = run_for_emissions(
         engine, [*CHAT[:4], edit(0, "we ordered a valve"), edit(0, "we ordered a valve", 52)]
@@ -471,13 +478,13 @@ def test_an_edit_reissues_with_the_new_text_and_one_that_changes_nothing_does_no
 
 
 def test_without_reissue_a_deletion_still_erases_what_is_kept() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     run_for_emissions(engine_over(store), [post(0, "xyzzy"), post(1, "b")])
     emissions, _ = run_for_emissions(
         engine_over(store, reissue=False), [post(0, "xyzzy"), post(1, "b"), delete(0)]
     )
     assert len(emissions) == 1
-    assert b"xyzzy" not in b"".join(kept.body for kept in store.summaries.values())
+    assert b"xyzzy" not in b"".join(kept.body for kept in store.summaries[KEY].values())
 
 
 def test_a_change_reaches_windows_that_are_still_on_their_way() -> None:
@@ -491,7 +498,7 @@ def test_a_change_reaches_windows_that_are_still_on_their_way() -> None:
                 await asyncio.sleep(0.005)
             return await super().write(window, gaps, memory)
 
-    store = MemoryStore()
+    store = InMemoryStore()
     engine = engine_over(store, summaries=Late(ExtractiveSummarizer()))
     emissions, _ = run_for_emissions(engine, [post(0, "xyzzy"), *CHAT[1:4], delete(0)])
     assert [(e.summary_id.split(":")[1], e.revision) for e in emissions] == [("0-1", 1), ("2-3", 1)]
@@ -499,7 +506,7 @@ def test_a_change_reaches_windows_that_are_still_on_their_way() -> None:
 
 
 def test_a_deletion_and_an_edit_may_come_before_their_message() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     engine = engine_over(store)
     stream = [delete(0), delete(0), edit(1, "lunch at one"), delete(7), *CHAT[:3], post(3, "fine")]
     run_for_emissions(engine, stream)
@@ -512,11 +519,11 @@ def test_a_deletion_and_an_edit_may_come_before_their_message() -> None:
 def test_an_aborted_run_with_changes_ends_like_an_undisturbed_one(recovery: RecoveryConfig) -> None:
     stream = [*CHAT[:2], delete(0), CHAT[2], edit(2, "is it there"), CHAT[3], CHAT[4], edit(1, "at one")]
     stream += [delete(3), flush(), edit(4, "it is early", 57), post(5, "ok"), flush()]
-    whole = newest(run_for_emissions(engine_over(MemoryStore()), stream)[0])
+    whole = newest(run_for_emissions(engine_over(InMemoryStore()), stream)[0])
     items = list[object]()
     for number, item in enumerate(stream):
         items += [item, TestingSource.ABORT()] if number % 3 == 1 else [item]
-    store, emissions = MemoryStore(), list[Emission]()
+    store, emissions = InMemoryStore(), list[Emission]()
     for _ in range(1 + sum(isinstance(item, TestingSource.ABORT) for item in items)):
         emissions += run_for_emissions(engine_over(store), items, recovery)[0]
     final = {id_: body for id_, body in newest(emissions).items() if id_ in whole}
@@ -532,7 +539,7 @@ def test_an_aborted_run_with_changes_ends_like_an_undisturbed_one(recovery: Reco
 
 def test_silence_on_the_wall_clock_closes_a_window_of_a_live_stream_alone() -> None:
     def summaries(*, live: bool) -> list[Summary]:
-        engine = engine_over(MemoryStore(), cutter=WindowCutter(idle=timedelta(milliseconds=50)))
+        engine = engine_over(InMemoryStore(), cutter=WindowCutter(idle=timedelta(milliseconds=50)))
         if live:
             engine.liveness.begin()
         same = [post(number, "fine", ts="2026-03-02T09:00:00Z") for number in range(3)]
@@ -550,7 +557,7 @@ def test_messages_within_the_lateness_are_put_in_order_and_later_ones_are_marked
     def at_watermark(item: Received, minute: int) -> Received:
         return replace(item, watermark=datetime(2026, 3, 2, 9, minute, tzinfo=UTC))
 
-    store = MemoryStore()
+    store = InMemoryStore()
     engine = engine_over(store, cutter=WindowCutter(turns=3), lateness=timedelta(minutes=5))
     stream = [
         at_watermark(post(3, "third"), 0),
@@ -587,21 +594,21 @@ def test_a_reissue_that_was_kept_but_not_sent_is_sent_after_a_restart(recovery: 
             inner.write_batch = write_batch
             return inner
 
-    store, out = MemoryStore(), list[tuple[str, Emission]]()
+    store, out = InMemoryStore(), list[tuple[str, Emission]]()
     items = [post(0, "xyzzy"), post(1, "b"), TestingSource.PAUSE(timedelta(milliseconds=300)), delete(0)]
     flow = summarize_flow(engine_over(store), TestingSource(items, 1), Broken(out), TestingSink([]))
     with pytest.raises(Exception, match="writing output"):
         run_main(flow, epoch_interval=timedelta(milliseconds=50), recovery_config=recovery)
     assert [emission.revision for _, emission in out] == [0]
-    assert store.summaries["default/general:0-1:remember"].revision == 1
+    assert store.summaries[KEY]["default/general:0-1:remember"].revision == 1
     again, _ = run_for_emissions(engine_over(store), items, recovery)
     last = newest([*(emission for _, emission in out), *again])["default/general:0-1:remember"]
-    assert last == store.bodies["default/general:0-1:remember"]
+    assert last == bodies_of(store)["default/general:0-1:remember"]
     assert b"xyzzy" not in last
 
 
 def test_the_state_in_flight_holds_no_body_and_a_body_erased_meanwhile_is_made_anew() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     run(engine_over(store), CHAT[:4])
     engine = engine_over(store)
     history = engine.histories[KEY]

@@ -1,9 +1,8 @@
-"""What tests are built from: turns, windows, histories, a small real embedder and a store in memory."""
+"""What tests are built from: turns, windows, histories and a small real embedder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from backscroll.operators.history.channel import AsOf, ChannelHistory, RecordedWindow
 from backscroll.operators.history.chunks import Chunker
-from backscroll.operators.history.store import StoredChannel, StoredSummary
 from backscroll.operators.index.bm25 import tokenize
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.language.tokens import count
@@ -139,72 +137,6 @@ class HashingEmbedder:
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Queries are encoded like passages."""
         return self.embed_passages(texts)
-
-
-class MemoryStore:
-    """A `HistoryStore` that lasts as long as the object."""
-
-    def __init__(self) -> None:
-        self.windows: dict[ChannelKey, list[RecordedWindow]] = {}
-        self.summaries: dict[str, StoredSummary] = {}
-        self.erased: dict[ChannelKey, set[str]] = {}
-        self.unfinished: dict[ChannelKey, set[int]] = {}
-
-    @property
-    def bodies(self) -> dict[str, bytes]:
-        """Finished summaries by id."""
-        return {id_: kept.body for id_, kept in self.summaries.items() if kept.body}
-
-    def load(self, key: ChannelKey) -> StoredChannel:
-        unfinished = frozenset(self.unfinished.get(key, ()))
-        return StoredChannel(
-            [
-                RecordedWindow(recorded.window, (), None, None)
-                if recorded.window.ref.index in unfinished
-                else recorded
-                for recorded in self.windows.get(key, ())
-            ],
-            frozenset(id_ for id_, kept in self.summaries.items() if kept.key == key and kept.body),
-            frozenset(id_ for id_, kept in self.summaries.items() if kept.key == key and not kept.body),
-            frozenset(self.erased.get(key, ())),
-            unfinished,
-        )
-
-    def append(self, recorded: Sequence[RecordedWindow]) -> None:
-        for one in recorded:
-            self.windows.setdefault(one.window.ref.key, []).append(one)
-
-    def begin_change(self, key: ChannelKey, turns: Sequence[Turn], windows: Sequence[int]) -> None:
-        self.unfinished.setdefault(key, set()).update(windows)
-        changed = {turn.seq: turn for turn in turns}
-        for index in windows:
-            old = self.windows[key][index]
-            now = Window(old.window.ref, tuple(changed.get(turn.seq, turn) for turn in old.window.turns))
-            self.windows[key][index] = replace(old, window=now)
-        for kept in self.depending_on(key, list(changed)):
-            self.summaries[kept.summary_id] = replace(kept, body=b"")
-
-    def finish_change(self, recorded: RecordedWindow) -> None:
-        ref = recorded.window.ref
-        self.windows[ref.key][ref.index] = recorded
-        self.unfinished[ref.key].discard(ref.index)
-
-    def depending_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
-        return [
-            kept
-            for kept in self.summaries.values()
-            if kept.key == key
-            and any(kept.first_seq <= seq <= kept.last_seq or seq in kept.recalled for seq in seqs)
-        ]
-
-    def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:
-        self.erased.setdefault(key, set()).update(ids)
-
-    def summary(self, summary_id: str) -> bytes:
-        return self.summaries[summary_id].body
-
-    def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
-        self.summaries.update((kept.summary_id, kept) for kept in summaries)
 
 
 def cosines(past: AsOf, queries: Vectors) -> NDArray[np.float64]:

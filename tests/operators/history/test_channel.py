@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.history.store import HistoryError, StoredSummary
 from backscroll.operators.messages import ChannelKey
 from backscroll.operators.stream.windows import Window, WindowRef
 from support.building import (
     KEY,
     HashingEmbedder,
-    MemoryStore,
     cosines,
     history_of,
     recorded,
@@ -147,7 +147,7 @@ def test_a_window_without_vectors_does_not_enter_a_history_with_vectors() -> Non
 
 
 def test_a_window_is_recorded_once_with_its_chunks_and_vectors() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     histories = Histories(store, EMBEDDER, CHUNKER)
     first, second = windows_of([["the pump leaks again today", "ok"], ["lunch"]])
     assert histories.record(first) is True
@@ -165,13 +165,13 @@ def test_a_window_is_recorded_once_with_its_chunks_and_vectors() -> None:
 
 
 def test_without_an_embedder_windows_are_recorded_without_vectors() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     Histories(store, None, CHUNKER).record(windows_of([["pump"]])[0])
     assert [(item.chunk_vectors, item.turn_vectors) for item in store.load(KEY).windows] == [(None, None)]
 
 
 def test_a_history_is_loaded_from_the_store_on_first_use() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     live = Histories(store, EMBEDDER, CHUNKER)
     for closed in windows_of([["the pump leaks"], ["lunch", "a new pump"]]):
         live.record(closed)
@@ -191,7 +191,7 @@ def test_a_history_is_loaded_from_the_store_on_first_use() -> None:
 
 
 def test_a_channel_is_a_wall() -> None:
-    histories = Histories(MemoryStore(), EMBEDDER, CHUNKER)
+    histories = Histories(InMemoryStore(), EMBEDDER, CHUNKER)
     other = ChannelKey("acme", "general")
     histories.record(window([turn(0, "the pump leaks")]))
     histories.record(window([turn(0, "lunch")], key=other))
@@ -201,7 +201,7 @@ def test_a_channel_is_a_wall() -> None:
 
 
 def test_a_window_that_is_refused_does_not_reach_the_store() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     histories = Histories(store, EMBEDDER, CHUNKER)
     with pytest.raises(HistoryError):
         histories.record(window([turn(3, "x")], index=1))

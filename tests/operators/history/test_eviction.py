@@ -7,25 +7,26 @@ import pytest
 from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.history.store import StoredChannel, StoredSummary
 from backscroll.operators.messages import ChannelKey
-from support.building import HashingEmbedder, MemoryStore, turn, window
+from support.building import HashingEmbedder, turn, window
 
 EMBEDDER, CHUNKER = HashingEmbedder(), Chunker()
 KEYS = [ChannelKey("acme", f"channel-{number}") for number in range(6)]
 
 
 @pytest.fixture
-def store() -> MemoryStore:
+def store() -> InMemoryStore:
     """Six channels of one window each, alike in size."""
-    kept = MemoryStore()
+    kept = InMemoryStore()
     histories = Histories(kept, EMBEDDER, CHUNKER)
     for number, key in enumerate(KEYS):
         histories.record(window([turn(0, f"pump {number} leaks"), turn(1, "lunch at noon")], key=key))
     return kept
 
 
-def room_for(store: MemoryStore, channels: int) -> int:
+def room_for(store: InMemoryStore, channels: int) -> int:
     """A ceiling that as many of the channels fit under, with half of one to spare."""
     alone = Histories(store, EMBEDDER, CHUNKER)
     sizes = []
@@ -36,7 +37,7 @@ def room_for(store: MemoryStore, channels: int) -> int:
     return int((channels + 0.5) * max(sizes))
 
 
-def test_what_was_not_used_for_longest_is_dropped_and_comes_back_as_it_was(store: MemoryStore) -> None:
+def test_what_was_not_used_for_longest_is_dropped_and_comes_back_as_it_was(store: InMemoryStore) -> None:
     histories = Histories(store, EMBEDDER, CHUNKER, ceiling=room_for(store, 2))
     scores = [histories[key].as_of(9).sparse("pump 3").tolist() for key in KEYS]
     assert histories.hot == {KEYS[4], KEYS[5]}
@@ -48,7 +49,9 @@ def test_what_was_not_used_for_longest_is_dropped_and_comes_back_as_it_was(store
     assert histories.loads == 12
 
 
-def test_a_window_recorded_in_a_dropped_channel_is_there_when_it_is_loaded_again(store: MemoryStore) -> None:
+def test_a_window_recorded_in_a_dropped_channel_is_there_when_it_is_loaded_again(
+    store: InMemoryStore,
+) -> None:
     histories = Histories(store, EMBEDDER, CHUNKER, ceiling=room_for(store, 1))
     assert histories.record(window([turn(2, "the valve is fine")], 1, key=KEYS[0]))
     summary = StoredSummary(KEYS[0], "a", 2, 2, (), 0, b"{}")
@@ -59,10 +62,10 @@ def test_a_window_recorded_in_a_dropped_channel_is_there_when_it_is_loaded_again
     assert histories.kept(KEYS[0], "a") == b"{}"
 
 
-class _SlowStore(MemoryStore):
+class _SlowStore(InMemoryStore):
     """Waits in the midst of an append, as a commit of several tables would."""
 
-    def __init__(self, inner: MemoryStore) -> None:
+    def __init__(self, inner: InMemoryStore) -> None:
         super().__init__()
         self.windows = inner.windows
         self.within, self.go_on = threading.Event(), threading.Event()
@@ -78,7 +81,7 @@ class _SlowStore(MemoryStore):
         return super().load(key)
 
 
-def test_a_channel_that_is_being_written_is_not_dropped(store: MemoryStore) -> None:
+def test_a_channel_that_is_being_written_is_not_dropped(store: InMemoryStore) -> None:
     """Its store would be read in the midst of a commit."""
     slow = _SlowStore(store)
     histories = Histories(slow, EMBEDDER, CHUNKER, ceiling=room_for(store, 1))

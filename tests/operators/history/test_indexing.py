@@ -8,11 +8,12 @@ import numpy as np
 from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.history.indexing import prepare
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.messages import ChannelKey
 from backscroll.operators.stream.changes import Change, Changes
-from support.building import KEY, HashingEmbedder, MemoryStore, turn, window, windows_of
+from support.building import KEY, HashingEmbedder, turn, window, windows_of
 
 OTHER = ChannelKey("default", "random")
 
@@ -30,7 +31,7 @@ class Counting(HashingEmbedder):
 
 def test_windows_of_several_channels_are_embedded_by_two_calls_and_get_what_each_would_get_alone() -> None:
     embedder = Counting()
-    histories = Histories(MemoryStore(), embedder, Chunker(12, 4))
+    histories = Histories(InMemoryStore(), embedder, Chunker(12, 4))
     tombstone = turn(0, "")
     windows = [
         *windows_of([["the pump leaks", "it is old and loud"], ["lunch"]]),
@@ -51,7 +52,7 @@ def test_windows_of_several_channels_are_embedded_by_two_calls_and_get_what_each
 
 
 def test_changes_keep_their_places_between_windows() -> None:
-    histories = Histories(MemoryStore(), HashingEmbedder(), Chunker())
+    histories = Histories(InMemoryStore(), HashingEmbedder(), Chunker())
     first, second = windows_of([["a pump"], ["lunch"]])
     changes = Changes(KEY, (Change("m0", datetime(2026, 3, 2, tzinfo=UTC), "a new pump"),))
     prepared = prepare(histories, [first, changes, second])
@@ -60,7 +61,7 @@ def test_changes_keep_their_places_between_windows() -> None:
 
 
 def test_without_an_embedder_there_are_chunks_alone() -> None:
-    histories = Histories(MemoryStore(), None, Chunker())
+    histories = Histories(InMemoryStore(), None, Chunker())
     for one in prepare(histories, windows_of([["a pump"], ["lunch"]])):
         assert isinstance(one, RecordedWindow)
         assert (len(one.chunks), one.chunk_vectors, one.turn_vectors) == (1, None, None)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from backscroll.operators.history.channel import ChannelHistory, RecordedWindow
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.messages import NOBODY, Message, Turn
 from backscroll.operators.runtime.state import Stamped
 from backscroll.operators.state_types import CODEC
@@ -24,7 +25,6 @@ from support.building import (
     KEY,
     START,
     HashingEmbedder,
-    MemoryStore,
     cosines,
     history_of,
     message,
@@ -83,7 +83,7 @@ class Channel:
     """One channel's way from messages to its history, without a dataflow; what a process holds of it."""
 
     def __init__(
-        self, store: MemoryStore, admission: AdmissionState | None = None, cutting: Cutting | None = None
+        self, store: InMemoryStore, admission: AdmissionState | None = None, cutting: Cutting | None = None
     ) -> None:
         self.histories = Histories(store, EMBEDDER, CHUNKER)
         self.history = self.histories[KEY]
@@ -183,7 +183,7 @@ def streams(draw: st.DrawFn) -> list[Message]:
 def test_after_any_posts_edits_and_deletions_the_history_equals_a_fresh_index(
     stream: list[Message],
 ) -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     channel = Channel(store)
     for received in stream:
         channel.receive(received)
@@ -200,10 +200,10 @@ def test_after_any_posts_edits_and_deletions_the_history_equals_a_fresh_index(
 def test_a_crash_between_any_two_messages_changes_nothing_of_the_end(
     stream: list[Message], snapshot: int, crash: int
 ) -> None:
-    undisturbed = Channel(MemoryStore())
+    undisturbed = Channel(InMemoryStore())
     for received in stream:
         undisturbed.receive(received)
-    store = MemoryStore()
+    store = InMemoryStore()
     channel = Channel(store)
     taken, place = CODEC.encode((None, None)), 0
     before = list[tuple[int, int]]()
@@ -224,7 +224,7 @@ def test_a_crash_between_any_two_messages_changes_nothing_of_the_end(
 @given(stream=streams())
 @settings(database=None, deadline=None, max_examples=60)
 def test_a_stream_that_is_read_again_changes_nothing(stream: list[Message]) -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     channel = Channel(store)
     for received in (*stream, replace(message("", "", minute=90), op="flush", author=NOBODY)):
         channel.receive(received)
@@ -236,7 +236,7 @@ def test_a_stream_that_is_read_again_changes_nothing(stream: list[Message]) -> N
 
 
 def test_a_change_that_was_interrupted_is_ended_when_the_channel_is_loaded() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     channel = Channel(store)
     for number, text in enumerate(["the pump leaks", "lunch at noon", "a new valve", "fine", "it"]):
         channel.receive(message(f"m{number}", text, minute=number))
@@ -247,13 +247,13 @@ def test_a_change_that_was_interrupted_is_ended_when_the_channel_is_loaded() -> 
     assert channel.history.windows[0].revision == 1
     assert channel.history.find("m1") == deleted
     assert_equal_to_a_fresh_index(channel.history, ["noon", "pump"])
-    assert store.unfinished[KEY] == set()
+    assert store.load(KEY).unfinished == frozenset()
     channel.receive(delete("m1", 9))  # the source reads it again
     assert channel.history.revision == 1
 
 
 def test_deleted_text_is_reachable_from_neither_history_nor_state() -> None:
-    store = MemoryStore()
+    store = InMemoryStore()
     channel = Channel(store)
     for number, text in enumerate(["xyzzy1", "b", "c", "d", "xyzzy2", "f"]):
         channel.receive(message(f"m{number}", text, minute=number))
@@ -265,7 +265,7 @@ def test_deleted_text_is_reachable_from_neither_history_nor_state() -> None:
 
 
 def test_an_edit_that_outgrows_the_open_window_closes_it_as_if_it_had_come_that_way() -> None:
-    channel = Channel(MemoryStore())
+    channel = Channel(InMemoryStore())
     for number in range(3):
         channel.receive(message(f"m{number}", "pump " * 8, minute=number))
     assert [turn.seq for turn in channel.cutting.open] == [0, 1, 2]
