@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from backscroll.connectors.files.recorded_gaps import RecordedDetector
 from backscroll.connectors.lancedb.store import LanceStore
@@ -18,7 +17,11 @@ from backscroll.operators.gaps.gap import GapDetector
 from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
-from backscroll.operators.llm.budget import CurrentAnswers
+from backscroll.operators.history.in_memory import InMemoryStore
+from backscroll.operators.history.store import HistoryStore
+from backscroll.operators.index.embedder import Embedder, VectorSearch
+from backscroll.operators.llm.budget import AnswerStore, CurrentAnswers
+from backscroll.operators.llm.in_memory import InMemoryAnswers
 from backscroll.operators.memory.request import Retrieval
 from backscroll.operators.runtime.calls import drain
 from backscroll.operators.stream.windows import WindowCutter
@@ -30,7 +33,7 @@ __all__ = ["open_engine"]
 def open_engine(
     settings: Settings, *, detected: Path | None = None, shared: bool = False, processes: int = 1
 ) -> Iterator[Engine]:
-    """An engine over the store of the settings, or over a temporary one that ends with it.
+    """An engine over the store of the settings, or over one in memory that ends with it.
 
     Args:
         settings: the engine's settings.
@@ -46,22 +49,11 @@ def open_engine(
     """
     detector: GapDetector = RulesDetector() if detected is None else RecordedDetector.read(detected)
     embedder = make_embedder(settings)
-    fingerprint = make_fingerprint(settings, embedder)
-    with TemporaryDirectory(prefix="backscroll-") as temporary:
-        path = settings.store or str(Path(temporary) / "store")
-        store = LanceStore(
-            path,
-            fingerprint,
-            embedder.dimensions if embedder else None,
-            shared=shared,
-            exact_chunks=settings.exact_chunks,
-        )
-        chunker = Chunker(settings.chunk_tokens, settings.chunk_overlap)
+    chunker = Chunker(settings.chunk_tokens, settings.chunk_overlap)
+    with _open_store(settings, embedder, shared=shared) as (store, paid, search):
         try:
-            histories = Histories(
-                store, embedder, chunker, ceiling=settings.history_mb << 20, search=store.search
-            )
-            answers = CurrentAnswers(store.answers, histories.is_current)
+            histories = Histories(store, embedder, chunker, ceiling=settings.history_mb << 20, search=search)
+            answers = CurrentAnswers(paid, histories.is_current)
             gaps, summaries = make_stages(
                 settings, detector, answers, recorded=detected is not None, processes=processes
             )
@@ -84,7 +76,28 @@ def open_engine(
             )
         finally:
             drain()
-            store.close()
+
+
+@contextmanager
+def _open_store(
+    settings: Settings, embedder: Embedder | None, *, shared: bool
+) -> Iterator[tuple[HistoryStore, AnswerStore, VectorSearch | None]]:
+    """The store of the settings, or one in memory; its paid answers, and its own search by vectors."""
+    if settings.store is None:
+        answers = InMemoryAnswers()
+        yield InMemoryStore(answers.erase), answers, None
+        return
+    store = LanceStore(
+        settings.store,
+        make_fingerprint(settings, embedder),
+        embedder.dimensions if embedder else None,
+        shared=shared,
+        exact_chunks=settings.exact_chunks,
+    )
+    try:
+        yield store, store.answers, store.search
+    finally:
+        store.close()
 
 
 def _idle(settings: Settings) -> timedelta | None:
