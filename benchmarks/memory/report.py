@@ -10,11 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from backscroll.benchmarks.summaries.metrics import METRICS
-
-__all__ = ["memory_plot", "memory_table", "show", "summary_table", "wide_console"]
-
-_SHORT = dict(zip(METRICS, ("window", "gaps", "concise", "faithful"), strict=True))
+__all__ = ["memory_plot", "memory_table", "show", "wide_console"]
 
 
 _RECALLS = ("all", "macro", "near", "mid", "far", "referential", "attribute", "relational")
@@ -47,25 +43,6 @@ def memory_table(strategies: Mapping[str, Mapping[str, Any]], title: str) -> Tab
         cost = f"{row['tokens_mean']:.0f}", f"{row['build_ms_p50']:.1f}", f"{row['build_ms_p95']:.1f}"
         unsure = f"{row['not_judged']} of {row['gaps']}" if row["not_judged"] else ""
         table.add_row(name, *recalls, *cost, *([row["judged_by"], unsure] if judged else []))
-    return table
-
-
-def summary_table(systems: Mapping[str, Mapping[str, Any]], title: str) -> Table:
-    """One row a system, best composite first."""
-    table = Table(title=title)
-    table.add_column("summaries")
-    for name in ("composite", "window", "gaps", "concise", "faithful", "memory", "windows", "not judged"):
-        table.add_column(name, justify="right")
-    for name, row in sorted(systems.items(), key=lambda item: -(item[1]["composite"] or 0.0)):
-        values = [row["composite"], *(row[metric] for metric in METRICS), row["memory_recall"]]
-        shown = ["-" if value is None else f"{value:.2f}" for value in values]
-        windows = f"{row['windows']}" + (f" ({row['missing']} missing)" if row["missing"] else "")
-        unsure = ", ".join(
-            f"{label} {row['not_judged'][metric]}"
-            for metric, label in _SHORT.items()
-            if row["not_judged"][metric]
-        )
-        table.add_row(name, *shown, windows, unsure or "0")
     return table
 
 

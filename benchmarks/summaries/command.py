@@ -10,10 +10,11 @@ import orjson
 from backscroll.benchmarks.data.benchmark import read_benchmark
 from backscroll.benchmarks.judge.asking import concurrently
 from backscroll.benchmarks.judge.judge import Judge
-from backscroll.benchmarks.memory.report import show, summary_table
+from backscroll.benchmarks.memory.report import show
 from backscroll.benchmarks.progress import progress
 from backscroll.benchmarks.summaries.quality import judge_summary, quality
 from backscroll.benchmarks.summaries.records import match_records
+from backscroll.benchmarks.summaries.report import summary_table
 
 __all__ = ["bench_summaries"]
 
