@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backscroll.operators.history.chunk_index import ChunkIndex
 from backscroll.operators.history.columns import Columns, KeptTurns, RecordedWindow
 from backscroll.operators.history.store import HistoryError
+from backscroll.operators.history.window_index import ReadTurns, WindowIndex
 from backscroll.operators.index.arrays import GrowingArray
-from backscroll.operators.index.bm25 import AsOfBM25, ranking
-from backscroll.operators.index.dense import AsOfDense
 from backscroll.operators.index.embedder import Embedder, Vectors, VectorSearch
-from backscroll.operators.memory.turn_features import TurnIndex, TurnRows
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import WindowRef
 
@@ -32,12 +31,11 @@ _TINY = np.float32(1e-12)
 
 _OBJECT_BYTES = 160  # of a small object with its place in a dict
 
-
-_AT_ONCE = 128  # windows of a long history indexed together: their words fit the processor's cache
+_Index = TypeVar("_Index", bound=WindowIndex)
 
 
 class ChannelHistory:
-    """The hot index of one channel: turns, chunk ranges, BM25 postings and vectors.
+    """The hot index of one channel: turns, their vectors, chunks, and what strategies keep of them.
 
     It grows by windows; a change of turns replaces what was made of their window. `revision` counts
     the changes; a window's own revision is the channel's when it closed, or when it last changed.
@@ -59,13 +57,9 @@ class ChannelHistory:
         self._windows: list[WindowRef] = []
         self._last_seqs: list[int] = []
         self._turns = KeptTurns()
-        self._chunk_turns = GrowingArray(np.int32, (2,))
-        self._chunk_tokens = GrowingArray(np.int32, (3,))  # window index, start, end
-        self._bm25 = AsOfBM25()
-        self._dense = None if dimensions is None else AsOfDense(dimensions)
-        self._search = search
         self._turn_vectors = None if dimensions is None else GrowingArray(np.float16, (dimensions,))
-        self._turn_index = TurnIndex()  # filled when a strategy first asks
+        self._indexes: dict[type[WindowIndex], WindowIndex] = {}
+        self.chunks = ChunkIndex(key, dimensions, search=search)
 
     @property
     def nbytes(self) -> int:
@@ -75,14 +69,12 @@ class ChannelHistory:
     def sizes(self) -> dict[str, int]:
         """About how many bytes its parts take."""
         ids = len(self.summary_ids) + len(self.stale_ids) + len(self.erased_ids)
-        places = self._chunk_turns.nbytes + self._chunk_tokens.nbytes
-        return {
-            "index": self._bm25.nbytes + _OBJECT_BYTES * self._bm25.terms,
-            "chunk_vectors": 0 if self._dense is None else self._dense.nbytes,
+        of_chunks = self.chunks.sizes()
+        return of_chunks | {
             "turn_vectors": 0 if self._turn_vectors is None else self._turn_vectors.nbytes,
             "turns": self._turns.nbytes,
-            "turn_index": self._turn_index.nbytes,
-            "places": places + _OBJECT_BYTES * (1 + ids + len(self._windows)),
+            "window_indexes": sum(index.nbytes for index in self._indexes.values()),
+            "places": of_chunks["places"] + _OBJECT_BYTES * (1 + ids + len(self._windows)),
         }
 
     @property
@@ -107,21 +99,66 @@ class ChannelHistory:
         """Whether the message was deleted before it came."""
         return message_id in self.erased_ids
 
+    def turn(self, seq: int) -> Turn:
+        """A recorded turn."""
+        return self._turns[seq]
+
     def turns(self, first_seq: int, last_seq: int) -> Sequence[Turn]:
         """Recorded turns `first_seq` to `last_seq`, inclusive."""
         return self._turns.between(first_seq, last_seq + 1)
 
-    def kept_turn_vectors(self, ref: WindowRef) -> Vectors:
-        """The vectors of a window's turns as they are kept, of nearly unit length; to be kept again."""
-        assert self._turn_vectors is not None
-        vectors: Vectors = self._turn_vectors.view[ref.first_seq : ref.last_seq + 1].astype(np.float32)
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the history is kept with an embedder."""
+        return self._turn_vectors is not None
+
+    def turn_vectors(self, seqs: Sequence[int] | slice) -> Vectors:
+        """Unit vectors of turns, float32 `[seqs, dimensions]`; they are kept in half precision.
+
+        Raises:
+            HistoryError: the history is kept without an embedder.
+        """
+        vectors = self._kept_vectors(seqs)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
         return vectors
 
-    def rows_of(self, windows: Iterable[int]) -> TurnRows:
-        """What the evidence ranker knows of the turns of some windows, by index."""
-        refs = [self._windows[index] for index in windows]
-        ends = {ref.first_seq: ref.last_seq for ref in refs}
-        return self._turn_index.among(list(ends), lambda seq: self.turns(seq, ends[seq]))
+    def kept_turn_vectors(self, ref: WindowRef) -> Vectors:
+        """The vectors of a window's turns as they are kept, of nearly unit length; to be kept again.
+
+        Raises:
+            HistoryError: the history is kept without an embedder.
+        """
+        return self._kept_vectors(slice(ref.first_seq, ref.last_seq + 1))
+
+    def _kept_vectors(self, seqs: Sequence[int] | slice) -> Vectors:
+        if self._turn_vectors is None:
+            raise HistoryError(f"{self.key}: turn vectors need a history with an embedder")
+        chosen = seqs if isinstance(seqs, slice) else np.asarray(seqs, dtype=np.intp)
+        vectors: Vectors = self._turn_vectors.view[chosen].astype(np.float32)
+        return vectors
+
+    def index(self, kind: type[_Index]) -> _Index:
+        """A strategy's own index of the recorded windows; made when it is first asked for."""
+        found = self._indexes.get(kind)
+        if found is None:
+            found = self._indexes[kind] = kind(self._reader())
+        return cast(_Index, found)
+
+    def _reader(self) -> ReadTurns:
+        # Without a way back to the history: a history that is dropped leaves memory at once.
+        windows, turns = self._windows, self._turns
+
+        def read(window: int) -> Sequence[Turn]:
+            return turns.between(windows[window].first_seq, windows[window].last_seq + 1)
+
+        return read
+
+    def recorded_window(self, turns: Sequence[Turn]) -> WindowRef | None:
+        """The recorded window that holds exactly these turns, as they are; None if there is none."""
+        first, last = turns[0].seq, turns[-1].seq
+        if last >= self.recorded_until or self.window_of(last).last_seq != last:
+            return None
+        return self.window_of(last) if list(self.turns(first, last)) == list(turns) else None
 
     def as_of(self, before_seq: int) -> AsOf:
         """The history as it was before turn `before_seq`: windows that end before it."""
@@ -171,52 +208,26 @@ class ChannelHistory:
         if not columns.refs:
             return
         self._turns.extend(columns.turns, columns.ids)
-        of_window = np.repeat([ref.index for ref in columns.refs], np.diff(columns.cuts))
-        self._chunk_tokens.extend(np.column_stack([of_window, columns.chunks[:, :2]]))
-        self._chunk_turns.extend(columns.chunks[:, 2:])
-        texts, cuts = columns.texts, columns.cuts.tolist()
-        for first in range(0, len(columns), _AT_ONCE):
-            within = cuts[first : first + _AT_ONCE + 1]
-            self._bm25.append_windows([texts[start:end] for start, end in pairwise(within)])
+        self.chunks.append(columns)
         if self._turn_vectors is not None:
-            self._extend_vectors(self._turn_vectors, columns)
+            vectors = columns.turn_vectors
+            if vectors is None:  # of windows whose change is unfinished
+                vectors = np.zeros((len(columns.turns), *self._turn_vectors.view.shape[1:]), np.float32)
+            self._turn_vectors.extend(vectors)
         self.revision = max(self.revision, *(ref.revision for ref in columns.refs))
         self._windows.extend(columns.refs)
         # Last: a cut never sees half a window.
         self._last_seqs.extend(ref.last_seq for ref in columns.refs)
 
-    def _extend_vectors(self, turn_vectors: GrowingArray, columns: Columns) -> None:
-        dimensions = turn_vectors.view.shape[1]
-        of_chunks, of_turns = (
-            np.zeros((length, dimensions), np.float32) if of is None else of
-            for of, length in (
-                (columns.chunk_vectors, columns.cuts[-1]),
-                (columns.turn_vectors, len(columns.turns)),
-            )
-        )
-        turn_vectors.extend(of_turns)
-        if self._search is not None and len(self._chunk_turns) > self._search.beyond:
-            self._dense = None
-        if self._dense is not None:
-            self._dense.append_windows(of_chunks, columns.cuts)
-
     def replace(self, recorded: RecordedWindow) -> None:
         """Replace the content of a recorded window, whose boundaries stay."""
-        ref, turns = recorded.window.ref, recorded.window.turns
-        start, stop = self._bm25.size(ref.index), self._bm25.size(ref.index + 1)
-        self._turns.replace(turns)
-        self._turn_index.forget(ref.first_seq)
-        self._chunk_turns.replace(
-            start, stop, [(chunk.first_seq, chunk.last_seq) for chunk in recorded.chunks]
-        )
-        self._chunk_tokens.replace(
-            start, stop, [(ref.index, chunk.start, chunk.end) for chunk in recorded.chunks]
-        )
-        self._bm25.replace_window(ref.index, [chunk.text for chunk in recorded.chunks])
-        if self._dense is not None and recorded.chunk_vectors is not None:
-            self._dense.replace_window(ref.index, recorded.chunk_vectors)
+        ref = recorded.window.ref
+        self._turns.replace(recorded.window.turns)
+        self.chunks.replace(recorded)
         if self._turn_vectors is not None and recorded.turn_vectors is not None:
             self._turn_vectors.view[ref.first_seq : ref.last_seq + 1] = recorded.turn_vectors
+        for index in self._indexes.values():
+            index.replace(recorded.window)
         self.revision = max(self.revision, ref.revision)
         self._windows[ref.index] = ref
 
@@ -231,16 +242,16 @@ class AsOf:
     @property
     def before_seq(self) -> int:
         """The first turn that is out of sight."""
-        return self.history._last_seqs[self.windows - 1] + 1 if self.windows else 0
+        return self.history.windows[self.windows - 1].last_seq + 1 if self.windows else 0
 
     @property
     def chunks(self) -> int:
         """Number of chunks in sight."""
-        return self.history._bm25.size(self.windows)
+        return self.history.chunks.count(self.windows)
 
     def sparse(self, query: str, *, most: float = 1.0) -> NDArray[np.float64]:
         """BM25 score of every chunk, float64 `[chunks]`, by words in at most a share of the chunks."""
-        return self.history._bm25.scores(query, windows=self.windows, most=most)
+        return self.history.chunks.bm25(query, windows=self.windows, most=most)
 
     def nearest(self, queries: Vectors, k: int) -> list[list[tuple[int, float]]]:
         """The `k` chunks with the largest cosine to each query, `(position, cosine)`, best first.
@@ -251,26 +262,7 @@ class AsOf:
         Raises:
             HistoryError: the history is kept without an embedder.
         """
-        history = self.history
-        if history._turn_vectors is None:
-            raise HistoryError(f"{history.key}: dense search needs a history with vectors")
-        if history._dense is not None:
-            return [ranking(row, k) for row in history._dense.scores(queries, windows=self.windows)]
-        assert history._search is not None
-        found = history._search.nearest(history.key, queries, windows=self.windows, k=k)
-        return [
-            sorted(
-                ((self._position(one.window, one.start), one.cosine) for one in of_query),
-                key=lambda pair: (-pair[1], pair[0]),
-            )
-            for of_query in found
-        ]
-
-    def _position(self, window: int, start: int) -> int:
-        """The position of the chunk that starts at a token of a window."""
-        first, end = self.history._bm25.size(window), self.history._bm25.size(window + 1)
-        starts = self.history._chunk_tokens.view[first:end, 1]
-        return first + int(np.searchsorted(starts, start))
+        return self.history.chunks.nearest(queries, k, windows=self.windows)
 
     @property
     def chunk_vectors(self) -> Vectors:
@@ -279,66 +271,45 @@ class AsOf:
         Raises:
             HistoryError: the history does not keep them.
         """
-        if self.history._dense is None:
-            raise HistoryError(f"{self.history.key}: the vectors of the chunks are not kept")
-        return self.history._dense.vectors(self.windows)
+        return self.history.chunks.vectors(self.windows)
 
     def chunk_turns(self, position: int) -> range:
         """The turns that a chunk touches."""
-        first, last = self.history._chunk_turns.view[position].tolist()
-        return range(first, last + 1)
+        return self.history.chunks.turns(position)
 
     def chunk_tokens(self, position: int) -> tuple[WindowRef, int, int]:
         """The window of a chunk, and the chunk's token range `[start, end)` in it."""
-        index, start, end = self.history._chunk_tokens.view[position].tolist()
-        return self.history._windows[index], start, end
+        window, start, end = self.history.chunks.tokens(position)
+        return self.history.windows[window], start, end
 
     def turn(self, seq: int) -> Turn:
         """A turn in sight."""
-        return self.history._turns[seq]
+        return self.history.turn(seq)
 
-    def turn_rows(self) -> TurnRows:
-        """What the evidence ranker knows of every turn in sight."""
-        history = self.history
-        return history._turn_index.rows(
-            self.before_seq, lambda seq: history.turns(seq, history.window_of(seq).last_seq)
-        )
-
-    def window_rows(self, turns: Sequence[Turn]) -> NDArray[np.float64]:
-        """`turn_index.COLUMNS` of the window's own turns, `[turns, columns]`; as kept, once recorded."""
-        if self._records(turns):
-            return self.history._turn_index.window(turns[0].seq, turns)
-        moved = [replace(turn, seq=place) for place, turn in enumerate(turns)]
-        return TurnIndex().rows(len(turns), lambda _: moved).columns
+    def index(self, kind: type[_Index]) -> _Index:
+        """A strategy's own index of the channel; to be asked about the first `windows` windows only."""
+        return self.history.index(kind)
 
     @property
     def has_vectors(self) -> bool:
         """Whether the history is kept with an embedder."""
-        return self.history._turn_vectors is not None
+        return self.history.has_vectors
 
     @property
     def all_turn_vectors(self) -> Vectors:
         """Unit vectors of every turn in sight, float32 `[turns, dimensions]`."""
         return self.turn_vectors(slice(0, self.before_seq))
 
+    def turn_vectors(self, seqs: Sequence[int] | slice) -> Vectors:
+        """Unit vectors of turns in sight, float32 `[seqs, dimensions]`.
+
+        Raises:
+            HistoryError: the history is kept without an embedder.
+        """
+        return self.history.turn_vectors(seqs)
+
     def window_vectors(self, turns: Sequence[Turn], embedder: Embedder) -> Vectors:
         """Unit vectors of the window's own turns: the recorded ones, or, while it is open, new ones."""
-        if self._records(turns):
+        if self.history.recorded_window(turns) is not None:
             return self.turn_vectors(range(turns[0].seq, turns[-1].seq + 1))
         return embedder.embed_passages([turn.rendered for turn in turns])
-
-    def _records(self, turns: Sequence[Turn]) -> bool:
-        """Whether these turns, as they are, are a window that the history has recorded."""
-        first, last = turns[0].seq, turns[-1].seq
-        if last >= self.history.recorded_until or self.history.window_of(last).last_seq != last:
-            return False
-        return list(self.history.turns(first, last)) == list(turns)
-
-    def turn_vectors(self, seqs: Sequence[int] | slice) -> Vectors:
-        """Unit vectors of turns, float32 `[seqs, dimensions]`; they are kept in half precision."""
-        if self.history._turn_vectors is None:
-            raise HistoryError(f"{self.history.key}: turn vectors need a history with an embedder")
-        chosen = seqs if isinstance(seqs, slice) else np.asarray(seqs, dtype=np.intp)
-        vectors = self.history._turn_vectors.view[chosen].astype(np.float32)
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
-        return vectors

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from backscroll.operators.memory.excerpt import Excerpt, excerpt
 from backscroll.operators.memory.features import FEATURES, evidence_features
 from backscroll.operators.memory.packing import pack
 from backscroll.operators.memory.ranker import Ranker
@@ -20,27 +21,26 @@ __all__ = ["backscroll", "remember_evidence"]
 def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The memory by the ranker that comes with the package."""
     vectors = request.embedder is not None and request.history.has_vectors
-    return remember_evidence(request, Ranker.shipped(vectors=vectors))
+    return remember_evidence(request, Ranker.shipped(vectors=vectors), excerpt(request))
 
 
-def remember_evidence(request: MemoryRequest, ranker: Ranker) -> tuple[MemoryTurn, ...]:
-    """The memory by a given ranker.
+def remember_evidence(request: MemoryRequest, ranker: Ranker, among: Excerpt) -> tuple[MemoryTurn, ...]:
+    """The memory by a given ranker, of turns of an excerpt of the request's history.
 
     A turn's `gap` is the one that it is most relevant to, `rank` its place among that gap's turns,
     `score` the square root of the probability that it is evidence, which lies about where cosines do.
     """
-    history = request.history
-    if not history.before_seq or not request.turns:
+    if not among or not request.turns:
         return ()
-    evidence = evidence_features(request, ranker.relevance)
+    evidence = evidence_features(request, among, ranker.relevance)
     odds = ranker.evidence.score(dict(zip(FEATURES, evidence.rows.T, strict=True)))
     probability = 1 / (1 + np.exp(-odds))
-    tokens = history.turn_rows()["tokens"]
-    packed = pack(probability, tokens, history.turn, evidence.wanted, budget=request.budget)
+    tokens = among.rows()["tokens"]
+    packed = pack(probability, tokens, among.turn, evidence.wanted, budget=request.budget)
     best, ranks, taken = evidence.relevance.argmax(axis=0), dict[int | None, int](), list[MemoryTurn]()
     for entry in packed:
         gap = int(best[entry.seq]) if request.gaps else None
         ranks[gap] = rank = ranks.get(gap, 0) + 1
         score = round(float(probability[entry.seq]) ** 0.5, 4)
-        taken.append(MemoryTurn(history.turn(entry.seq), entry.span, entry.tokens, gap, rank, score))
+        taken.append(MemoryTurn(among.turn(entry.seq), entry.span, entry.tokens, gap, rank, score))
     return tuple(sorted(taken, key=lambda item: item.turn.seq))

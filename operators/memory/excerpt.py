@@ -7,6 +7,7 @@ gaps, by the rare words of the window, and by the vectors of the utterances that
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from backscroll.operators.history.channel import AsOf
 from backscroll.operators.index.bm25 import top_k
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.memory.request import MemoryRequest
-from backscroll.operators.memory.turn_features import TurnRows
+from backscroll.operators.memory.turn_features import TurnFeatures, TurnRows
 from backscroll.operators.messages import Turn
 
 __all__ = ["Excerpt", "excerpt"]
@@ -33,51 +34,63 @@ _RARE = 0.05  # words in more of the chunks say little, and take most of the tim
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt(AsOf):
-    """Some windows of a history, in its order; `turn` and the rows count the turns of these alone.
+class Excerpt:
+    """Turns that the evidence ranker compares with a window: those of some windows of a history.
+
+    A turn is known by its *position* here, counted from 0 through these windows alone.
 
     Attributes:
-        chosen: indexes of the windows.
-        starts: the turns of the excerpt before each of them, and in all.
+        past: the history in sight.
+        windows: indexes of the windows, ascending.
+        starts: how many turns there are before each of them, and in all.
     """
 
-    chosen: tuple[int, ...] = ()
-    starts: tuple[int, ...] = (0,)
+    past: AsOf
+    windows: Sequence[int]
+    starts: Sequence[int]
 
     @classmethod
-    def of(cls, past: AsOf, chosen: Sequence[int]) -> Excerpt:
+    def of(cls, past: AsOf, windows: Sequence[int]) -> Excerpt:
         """These windows of what is in sight."""
-        refs = [past.history.windows[index] for index in chosen]
+        refs = [past.history.windows[index] for index in windows]
         starts = accumulate((ref.last_seq - ref.first_seq + 1 for ref in refs), initial=0)
-        return cls(past.history, past.windows, tuple(chosen), tuple(starts))
+        return cls(past, windows, tuple(starts))
 
-    @property
-    def before_seq(self) -> int:
-        """How many turns there are."""
+    @classmethod
+    def whole(cls, past: AsOf) -> Excerpt:
+        """All that is in sight."""
+        return cls.of(past, range(past.windows))
+
+    def __len__(self) -> int:
         return self.starts[-1]
 
-    def turn(self, seq: int) -> Turn:
-        """A turn by its place in the excerpt."""
-        place = int(np.searchsorted(self.starts, seq, side="right")) - 1
-        first = self.history.windows[self.chosen[place]].first_seq
-        return AsOf.turn(self, first + seq - self.starts[place])
+    def turn(self, position: int) -> Turn:
+        """A turn by its position."""
+        place = bisect_right(self.starts, position) - 1
+        first = self.past.history.windows[self.windows[place]].first_seq
+        return self.past.turn(first + position - self.starts[place])
 
-    def turn_rows(self) -> TurnRows:
+    def rows(self) -> TurnRows:
         """What the evidence ranker knows of the turns."""
-        return self.history.rows_of(self.chosen)
+        return self.past.index(TurnFeatures).rows(self.windows)
 
-    @property
-    def all_turn_vectors(self) -> Vectors:
-        """Unit vectors of the turns, float32 `[turns, dimensions]`."""
-        refs = [self.history.windows[index] for index in self.chosen]
-        return self.turn_vectors([seq for ref in refs for seq in range(ref.first_seq, ref.last_seq + 1)])
+    def vectors(self) -> Vectors:
+        """Unit vectors of the turns, float32 `[turns, dimensions]`.
+
+        Raises:
+            HistoryError: the history is kept without an embedder.
+        """
+        if len(self.windows) == self.past.windows:
+            return self.past.all_turn_vectors
+        refs = [self.past.history.windows[index] for index in self.windows]
+        return self.past.turn_vectors([seq for ref in refs for seq in range(ref.first_seq, ref.last_seq + 1)])
 
 
-def excerpt(request: MemoryRequest) -> AsOf:
+def excerpt(request: MemoryRequest) -> Excerpt:
     """What of the history a window has to be compared with: all of it, unless it is long."""
     past = request.history
     if past.windows <= _RECENT + _FOUND or not request.turns:
-        return past
+        return Excerpt.whole(past)
     worth: defaultdict[int, float] = defaultdict(float)
     for ranking in _rankings(request):
         for rank, chunk in enumerate(ranking, start=1):

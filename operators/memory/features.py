@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backscroll.operators.memory.additive import AdditiveModel
+from backscroll.operators.memory.excerpt import Excerpt
 from backscroll.operators.memory.request import MemoryRequest
 from backscroll.operators.memory.turn_bm25 import Lexical, TurnTerms, idf, mentions
-from backscroll.operators.memory.turn_features import COLUMNS, TurnRows, stems
+from backscroll.operators.memory.turn_features import COLUMNS, TurnRows, stems, window_columns
 
 __all__ = [
     "DENSE",
@@ -108,7 +109,7 @@ _SAID, _UNSAID = 0.5, 0.25  # what a word counts that another query or the windo
 class EvidenceFeatures:
     """`rows` `[turns, FEATURES]` and `relevance` `[queries, turns]`, a log-odds.
 
-    `wanted(seq, word)` is what a word, as a stem, says in that turn: its idf, in full where the query
+    `wanted(position, word)` is what a word, as a stem, says in that turn: its idf, in full where the query
     that the turn answers best has it, by half where another query or the window has it, else by a
     quarter.
 
@@ -154,17 +155,17 @@ def relevance_features(
     return found | {name: values[None] for name, values in _of_turn(rows).items()}
 
 
-def evidence_features(request: MemoryRequest, relevance: AdditiveModel) -> EvidenceFeatures:
-    """The features of every turn in sight, for a request with at least one turn in sight."""
-    rows, window = request.history.turn_rows(), request.turns
-    own = request.history.window_rows(window)
+def evidence_features(request: MemoryRequest, among: Excerpt, relevance: AdditiveModel) -> EvidenceFeatures:
+    """The features of every turn of an excerpt of the request's history, which holds at least one."""
+    rows, window = among.rows(), request.turns
+    own = window_columns(request.history, window)
     worth, leaning = own[:, COLUMNS.index("salience")], own[:, COLUMNS.index("leaning")]
     queries = _queries(request, leaning)
     places = np.array([query.place for query in queries], dtype=np.intp)
     asked = len(queries)
     said = [*(query.text for query in queries), *(turn.text for turn in window)]
     terms = [stems(text) for text in said]
-    match, cosine = TurnTerms(rows, terms).match(), _cosines(request, queries)
+    match, cosine = TurnTerms(rows, terms).match(), _cosines(request, among, queries)
     named = named_authors(terms, rows)
     scored = relevance_features(rows, match, cosine, named)
     odds = relevance.score(scored)
@@ -255,8 +256,8 @@ def _queries(request: MemoryRequest, leaning: NDArray[np.float64]) -> list[_Quer
     return [_Query(request.turns[place].text, place) for place in weak]
 
 
-def _cosines(request: MemoryRequest, queries: Sequence[_Query]) -> Floats | None:
-    """Cosine of every query, then every utterance of the window, to the turns in sight."""
+def _cosines(request: MemoryRequest, among: Excerpt, queries: Sequence[_Query]) -> Floats | None:
+    """Cosine of every query, then every utterance of the window, to the turns of the excerpt."""
     if request.embedder is None or not request.history.has_vectors:
         return None
     window = request.history.window_vectors(request.turns, request.embedder)
@@ -265,7 +266,7 @@ def _cosines(request: MemoryRequest, queries: Sequence[_Query]) -> Floats | None
         if request.gaps
         else window[[query.place for query in queries]]
     )
-    cosines: Floats = np.concatenate([asked, window]) @ request.history.all_turn_vectors.T
+    cosines: Floats = np.concatenate([asked, window]) @ among.vectors().T
     return cosines
 
 
@@ -285,10 +286,10 @@ def _wanted(
     said = frozenset().union(*words)
     unseen = float(idf(np.zeros(1, np.int64), rows.turns)[0])
 
-    def wanted(seq: int, word: str) -> float:
+    def wanted(position: int, word: str) -> float:
         number = rows.number(word)
         weight = unseen if number is None else float(rarity[number])
-        return weight * (1.0 if word in words[best[seq]] else _SAID if word in said else _UNSAID)
+        return weight * (1.0 if word in words[best[position]] else _SAID if word in said else _UNSAID)
 
     return wanted
 

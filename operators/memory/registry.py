@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from backscroll.operators.memory.baselines import dense, hybrid, none, recent, sparse
 from backscroll.operators.memory.remember import remember
@@ -15,9 +14,8 @@ __all__ = ["STRATEGIES"]
 def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The default: turns ranked as evidence by a small trained model (`memory.backscroll`)."""
     from backscroll.operators.memory.backscroll import backscroll as build
-    from backscroll.operators.memory.excerpt import excerpt
 
-    return build(replace(request, history=excerpt(request)))
+    return build(request)
 
 
 STRATEGIES: Mapping[str, MemoryStrategy] = {

@@ -1,6 +1,6 @@
 """Turn-level BM25 of several queries at once, over the turns in sight.
 
-Stop words are dropped and words stemmed (`turn_index.stems`); idf is the positive form of Lucene,
+Stop words are dropped and words stemmed (`turn_features.stems`); idf is the positive form of Lucene,
 `log(1 + (N - n + 0.5) / (n + 0.5))`, k1 1.2 and b 0.5, as turns are short. One product of two small
 matrices scores every query against every turn.
 """
@@ -44,7 +44,7 @@ class Lexical:
 
 
 class TurnTerms:
-    """The turns in sight by the terms (`turn_index.stems`) of some queries; made for one request."""
+    """The turns in sight by the terms (`turn_features.stems`) of some queries; made for one request."""
 
     def __init__(self, rows: TurnRows, queries: Sequence[Iterable[str]]) -> None:
         self.rows = rows

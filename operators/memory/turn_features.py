@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,11 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backscroll.operators.gaps.rules import context_dependence
+from backscroll.operators.history.channel import AsOf
+from backscroll.operators.history.window_index import ReadTurns
 from backscroll.operators.index.arrays import GrowingArray
 from backscroll.operators.language.lexicon import WORD, spaced_lexicons, stem
 from backscroll.operators.messages import Turn
+from backscroll.operators.stream.windows import Window
 
-__all__ = ["TurnIndex", "TurnRows", "stems"]
+__all__ = ["COLUMNS", "TurnFeatures", "TurnRows", "stems", "window_columns"]
 
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|my|me|we|our)\b", re.IGNORECASE)
 
@@ -105,45 +108,36 @@ class _Block:
         return self.columns.nbytes + self.term.nbytes + self.row.nbytes + self.count.nbytes
 
 
-class TurnIndex:
-    """Rows of a channel's turns by windows; used by one thread, the executor.
+class TurnFeatures:
+    """The rows of a channel's turns by windows, a `WindowIndex`; used by one thread, the executor.
 
     Args:
+        read: gives the turns of a window; asked for the windows not kept.
         most: how many windows are kept.
     """
 
-    def __init__(self, most: int = 4096) -> None:
+    def __init__(self, read: ReadTurns, most: int = 4096) -> None:
+        self._turns_of = read
         self._most = most
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []  # by number; empty where it is free
         self._windows = GrowingArray(np.int32)  # by number: how many of the windows kept say the term
         self._free: list[int] = []
         self._authors: dict[str, int] = {}
-        self._blocks: dict[int, _Block] = {}  # by first turn; lately asked for last
-        self._last: tuple[Sequence[int], TurnRows] | None = None
+        self._blocks: dict[int, _Block] = {}  # by window; lately asked for last
+        self._last: tuple[tuple[int, ...], TurnRows] | None = None
 
     @property
     def nbytes(self) -> int:
         """About how many bytes the rows take."""
         return sum(block.nbytes for block in self._blocks.values()) + _TERM_BYTES * len(self._numbers)
 
-    def rows(self, before_seq: int, window_at: Callable[[int], Sequence[Turn]]) -> TurnRows:
-        """The rows of the turns before `before_seq`, a window's first turn.
-
-        `window_at(seq)` gives the turns of the recorded window that starts at `seq`; it is asked for
-        the windows not read yet.
-        """
-        firsts, seq = list[int](), 0
-        while seq < before_seq:
-            firsts.append(seq)
-            seq += len(self._block(seq, window_at).columns)
-        return self.among(firsts, window_at)
-
-    def among(self, firsts: Sequence[int], window_at: Callable[[int], Sequence[Turn]]) -> TurnRows:
-        """The rows of the windows that start at these turns, one after the other, in that order."""
-        if self._last is not None and self._last[0] == firsts:
+    def rows(self, windows: Iterable[int]) -> TurnRows:
+        """The rows of the turns of some windows, one after the other, in that order."""
+        windows = tuple(windows)
+        if self._last is not None and self._last[0] == windows:
             return self._last[1]
-        blocks = [self._block(seq, window_at) for seq in firsts]
+        blocks = [self._block(window) for window in windows]
         ends = np.cumsum([0, *(len(block.columns) for block in blocks)])
         rows = TurnRows(
             int(ends[-1]),
@@ -157,38 +151,38 @@ class TurnIndex:
             self._numbers,
             self._authors,
         )
-        self._last = firsts, rows
-        while len(self._blocks) > max(self._most, len(firsts)):
+        self._last = windows, rows
+        while len(self._blocks) > max(self._most, len(windows)):
             self._drop(next(iter(self._blocks)))
         return rows
 
-    def window(self, first_seq: int, turns: Sequence[Turn]) -> NDArray[np.float64]:
-        """`COLUMNS` of the turns of one recorded window, which starts at `first_seq`."""
-        return self._block(first_seq, lambda _: turns).columns
+    def columns(self, window: int) -> NDArray[np.float64]:
+        """`COLUMNS` of the turns of one window, `[turns, columns]`."""
+        return self._block(window).columns
 
-    def forget(self, first_seq: int) -> None:
-        """Drop the rows of the window that starts at turn `first_seq`, and the words said there alone.
+    def replace(self, window: Window) -> None:
+        """Drop the rows of a changed window, and the words said there alone.
 
         Views stay as they are.
         """
         self._last = None
-        if first_seq in self._blocks:
-            self._drop(first_seq)
+        if window.ref.index in self._blocks:
+            self._drop(window.ref.index)
 
-    def _drop(self, first_seq: int) -> None:
-        said = np.unique(self._blocks.pop(first_seq).term)
+    def _drop(self, window: int) -> None:
+        said = np.unique(self._blocks.pop(window).term)
         self._windows.view[said] -= 1
         for number in said[self._windows.view[said] == 0].tolist():
             del self._numbers[self._names[number]]
             self._names[number] = ""
             self._free.append(number)
 
-    def _block(self, first_seq: int, window_at: Callable[[int], Sequence[Turn]]) -> _Block:
-        block = self._blocks.pop(first_seq, None)
+    def _block(self, window: int) -> _Block:
+        block = self._blocks.pop(window, None)
         if block is None:
-            block = self._read(window_at(first_seq))
+            block = self._read(self._turns_of(window))
             self._windows.view[np.unique(block.term)] += 1
-        self._blocks[first_seq] = block
+        self._blocks[window] = block
         return block
 
     def _read(self, turns: Sequence[Turn]) -> _Block:
@@ -235,3 +229,11 @@ class TurnIndex:
 
 
 _NOTHING = _Block(np.zeros((0, len(COLUMNS))), *(np.zeros(0, kind) for kind in (np.int32, np.int32, float)))
+
+
+def window_columns(past: AsOf, turns: Sequence[Turn]) -> NDArray[np.float64]:
+    """`COLUMNS` of the turns that a memory is made for, `[turns, columns]`; as kept, once recorded."""
+    recorded = past.history.recorded_window(turns)
+    if recorded is None:
+        return TurnFeatures(lambda _: turns).columns(0)
+    return past.index(TurnFeatures).columns(recorded.index)

@@ -12,6 +12,7 @@ from backscroll.benchmarks.data.dialogues import Dialogue
 from backscroll.benchmarks.data.gaps import GapRow, WindowRow
 from backscroll.operators.gaps.gap import GapDetector
 from backscroll.operators.memory.additive import AdditiveModel
+from backscroll.operators.memory.excerpt import Excerpt
 from backscroll.operators.memory.features import (
     RELEVANCE,
     evidence_features,
@@ -59,7 +60,7 @@ def question_rows(dialogue: Dialogue, questions: Sequence[Question], *, vectors:
     history = dialogue.histories[dialogue.key].as_of(1 << 30)
     places = {history.turn(seq).id: seq for seq in range(history.before_seq)}
     asked = [question for question in questions if question.evidence & places.keys()]
-    texts, turns = [question.text for question in asked], history.turn_rows()
+    texts, turns = [question.text for question in asked], Excerpt.whole(history).rows()
     embedder = dialogue.histories.embedder
     cosine = None
     if vectors and embedder is not None:
@@ -94,7 +95,7 @@ def window_example(request: MemoryRequest, row: WindowRow, relevance: AdditiveMo
     evidence = {id_ for gap in row.gaps for alternative in gap.evidence for id_ in alternative}
     seqs = range(request.history.before_seq)
     labels = np.array([request.history.turn(seq).id in evidence for seq in seqs], np.float64)
-    rows = np.asarray(evidence_features(request, relevance).rows, np.float64)
+    rows = np.asarray(evidence_features(request, Excerpt.whole(request.history), relevance).rows, np.float64)
     return WindowExample(row.dialogue, request, row.gaps, rows, labels)
 
 

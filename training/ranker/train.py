@@ -27,6 +27,7 @@ from backscroll.operators.gaps.gap import GapDetector
 from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.memory.additive import AdditiveModel
 from backscroll.operators.memory.backscroll import remember_evidence
+from backscroll.operators.memory.excerpt import Excerpt
 from backscroll.operators.memory.features import DENSE, FEATURES, RELEVANCE
 from backscroll.operators.memory.ranker import WEIGHTS, Ranker
 from backscroll.training.ranker.examples import (
@@ -133,7 +134,8 @@ def measure(corpus: Corpus, *, vectors: bool, say: Callable[[str], None]) -> Non
         for label, detector in (("recorded", corpus.detectors[part]), ("rules", RulesDetector())):
             for row in rows:
                 request = window_request(corpus.dialogues[name], row, detector, vectors=vectors)
-                memory = {entry.turn.id for entry in remember_evidence(request, ranker)}
+                taken = remember_evidence(request, ranker, Excerpt.whole(request.history))
+                memory = {entry.turn.id for entry in taken}
                 hits.setdefault((label, part), []).extend((gap, gap.resolved(memory)) for gap in row.gaps)
     for (label, part), found in sorted(hits.items()):
         say(f"{label:9} {part:6} {_recall(found)}")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from backscroll.operators.gaps.gap import Gap
+from backscroll.operators.memory.excerpt import Excerpt
 from backscroll.operators.memory.features import FEATURES, evidence_features, log_rank
 from backscroll.operators.memory.ranker import Ranker
 from backscroll.operators.memory.registry import STRATEGIES
@@ -46,7 +47,7 @@ def test_later_windows_do_not_change_a_memory() -> None:
     embedder, windows = HashingEmbedder(), windows_of(SAID)
     whole, part = history_of(windows, embedder=embedder), history_of(windows[:2], embedder=embedder)
     request = MemoryRequest(windows[2].turns, [], whole.as_of(6), embedder, 30)
-    whole.as_of(8).turn_rows()
+    Excerpt.whole(whole.as_of(8)).rows()
     fresh = replace(request, history=part.as_of(6))
     assert STRATEGIES["backscroll"](request) == STRATEGIES["backscroll"](fresh)
 
@@ -65,7 +66,9 @@ def test_an_empty_history_gives_an_empty_memory() -> None:
 
 def test_features_are_finite_and_one_row_a_turn() -> None:
     request = request_for(HashingEmbedder())
-    rows = evidence_features(request, Ranker.shipped(vectors=True).relevance).rows
+    rows = evidence_features(
+        request, Excerpt.whole(request.history), Ranker.shipped(vectors=True).relevance
+    ).rows
     assert rows.shape == (6, len(FEATURES))
     assert np.isfinite(rows).all()
     distance = rows[:, FEATURES.index("age_turns")]

@@ -30,7 +30,8 @@ def asking(history: ChannelHistory, window: Window = WINDOW) -> MemoryRequest:
 
 def test_a_history_that_is_not_long_is_taken_whole(history: ChannelHistory) -> None:
     request = asking(history)
-    assert excerpt(request) is request.history
+    assert excerpt(request) == Excerpt.whole(request.history)
+    assert len(excerpt(request)) == 80
 
 
 def test_of_a_long_history_the_latest_windows_and_those_found_are_taken(
@@ -39,26 +40,25 @@ def test_of_a_long_history_the_latest_windows_and_those_found_are_taken(
     monkeypatch.setattr(module, "_RECENT", 3)
     monkeypatch.setattr(module, "_FOUND", 2)
     taken = excerpt(asking(history))
-    assert isinstance(taken, Excerpt)
-    assert len(taken.chosen) == 5
-    assert taken.chosen[-3:] == (37, 38, 39)
-    assert 7 in taken.chosen
-    assert list(taken.chosen) == sorted(taken.chosen)
+    assert len(taken.windows) == 5
+    assert taken.windows[-3:] == [37, 38, 39]
+    assert 7 in taken.windows
+    assert list(taken.windows) == sorted(taken.windows)
 
 
 def test_an_excerpt_reads_as_a_history_of_its_windows_alone(history: ChannelHistory) -> None:
     taken = Excerpt.of(history.as_of(80), [7, 8, 39])
-    alone = history_of(windows_of([SAID[7], SAID[8], SAID[39]]), embedder=EMBEDDER).as_of(6)
-    assert taken.before_seq == alone.before_seq == 6
-    assert [taken.turn(seq).text for seq in range(6)] == [alone.turn(seq).text for seq in range(6)]
-    assert [taken.turn(seq).seq for seq in range(6)] == [14, 15, 16, 17, 78, 79]
-    ours, theirs = taken.turn_rows(), alone.turn_rows()
+    alone = Excerpt.whole(history_of(windows_of([SAID[7], SAID[8], SAID[39]]), embedder=EMBEDDER).as_of(6))
+    assert len(taken) == len(alone) == 6
+    assert [taken.turn(at).text for at in range(6)] == [alone.turn(at).text for at in range(6)]
+    assert [taken.turn(at).seq for at in range(6)] == [14, 15, 16, 17, 78, 79]
+    ours, theirs = taken.rows(), alone.rows()
     columns = [column for column in range(theirs.columns.shape[1]) if column != 1]  # but the time
     np.testing.assert_array_equal(ours.columns[:, columns], theirs.columns[:, columns])
     np.testing.assert_array_equal(ours.row, theirs.row)
     for word in ("gasket", "berth", "leak"):
         assert ours.frequency()[ours.number(word)] == theirs.frequency()[theirs.number(word)]
-    np.testing.assert_array_equal(taken.all_turn_vectors, alone.all_turn_vectors)
+    np.testing.assert_array_equal(taken.vectors(), alone.vectors())
 
 
 def test_the_memory_of_a_long_history_names_the_turns_as_they_stand_in_it(

@@ -5,6 +5,7 @@ from math import log
 import numpy as np
 import pytest
 
+from backscroll.operators.memory.excerpt import Excerpt
 from backscroll.operators.memory.turn_bm25 import TurnTerms, idf, mentions
 from backscroll.operators.memory.turn_features import TurnRows, stems
 from support.building import history_of, windows_of
@@ -13,7 +14,7 @@ from support.building import history_of, windows_of
 @pytest.fixture
 def rows() -> TurnRows:
     said = [["the red pump leaks", "a red valve"], ["red paint for Ana", "nothing here"]]
-    return history_of(windows_of(said)).as_of(4).turn_rows()
+    return Excerpt.whole(history_of(windows_of(said)).as_of(4)).rows()
 
 
 def test_scores_are_bm25_with_a_positive_idf(rows: TurnRows) -> None:

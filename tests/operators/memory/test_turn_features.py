@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from backscroll.operators.memory.turn_features import TurnIndex, stems
+from backscroll.operators.history.channel import ChannelHistory
+from backscroll.operators.memory.turn_features import TurnFeatures, TurnRows, stems, window_columns
 from backscroll.operators.messages import Turn
 from support.building import history_of, turn, windows_of
 
@@ -19,11 +22,16 @@ def test_stems_leave_out_what_says_nothing() -> None:
     ]
 
 
+def rows_of(history: ChannelHistory, before_seq: int) -> TurnRows:
+    past = history.as_of(before_seq)
+    return past.index(TurnFeatures).rows(range(past.windows))
+
+
 def test_a_prefix_reads_as_a_fresh_index_of_it() -> None:
     windows = windows_of(SAID)
     whole, part = history_of(windows), history_of(windows[:1])
-    whole.as_of(4).turn_rows()
-    early, fresh = whole.as_of(2).turn_rows(), part.as_of(2).turn_rows()
+    rows_of(whole, 4)
+    early, fresh = rows_of(whole, 2), rows_of(part, 2)
     np.testing.assert_array_equal(early.columns, fresh.columns)
     np.testing.assert_array_equal(early.row, fresh.row)
     assert early["terms"].tolist() == [2, 1]
@@ -32,18 +40,19 @@ def test_a_prefix_reads_as_a_fresh_index_of_it() -> None:
 
 
 def test_rows_tell_questions_figures_and_addresses() -> None:
-    rows = history_of(windows_of(SAID)).as_of(4).turn_rows()
+    rows = rows_of(history_of(windows_of(SAID)), 4)
     assert rows["question"].tolist() == [0, 1, 0, 0]
     assert rows["digit"].tolist() == [0, 0, 1, 0]
     assert rows["code"].tolist() == [0, 0, 1, 0]
 
 
-def test_an_edit_reads_its_window_anew_and_leaves_older_views_alone() -> None:
-    index, windows = TurnIndex(), {0: [turn(0, "a red valve"), turn(1, "a pump")], 2: [turn(2, "a hose")]}
-    before = index.rows(3, lambda seq: windows[seq])
-    windows[0] = [turn(0, "a green valve"), turn(1, "")]
-    index.forget(0)
-    after = index.rows(3, lambda seq: windows[seq])
+def test_an_edit_changes_the_rows_of_its_window_and_leaves_older_views_alone() -> None:
+    windows = windows_of([["a red valve", "a pump"], ["a hose"]])
+    index = TurnFeatures(lambda at: windows[at].turns)
+    before = index.rows(range(2))
+    windows[0] = replace(windows[0], turns=(turn(0, "a green valve"), turn(1, "")))
+    index.replace(windows[0])
+    after = index.rows(range(2))
     assert (before["terms"].tolist(), after["terms"].tolist()) == ([2, 1, 1], [2, 0, 1])
     assert after.number("red") is None, "a word that nobody says any more is not kept"
     assert after.frequency()[after.number("green")] == 1
@@ -51,18 +60,28 @@ def test_an_edit_reads_its_window_anew_and_leaves_older_views_alone() -> None:
 
 def test_windows_that_were_not_asked_for_lately_are_read_again_as_they_were() -> None:
     said = {n: [turn(n, f"berth {n} has a red valve")] for n in range(8)}
-    index, read = TurnIndex(most=3), list[int]()
+    read = list[int]()
 
-    def window_at(seq: int) -> list[Turn]:
-        read.append(seq)
-        return said[seq]
+    def turns_of(window: int) -> list[Turn]:
+        read.append(window)
+        return said[window]
 
-    before = index.among([2, 5], window_at)
-    for seq in range(8):
-        index.among([seq], window_at)
+    index = TurnFeatures(turns_of, most=3)
+    before = index.rows([2, 5])
+    for window in range(8):
+        index.rows([window])
     assert read == [2, 5, 0, 1, 2, 3, 4, 5, 6, 7]
-    after = index.among([2, 5], window_at)
+    after = index.rows([2, 5])
     np.testing.assert_array_equal(before.columns, after.columns)
     np.testing.assert_array_equal(before.row, after.row)
     assert after.frequency()[after.number("valv")] == 2
     assert after.terms < 20, "numbers of words that are in no window kept are given again"
+
+
+def test_the_columns_of_an_open_window_are_those_it_has_once_it_is_recorded() -> None:
+    windows = windows_of(SAID)
+    before, after = history_of(windows[:1]), history_of(windows)
+    open_columns = window_columns(before.as_of(2), windows[1].turns)
+    np.testing.assert_array_equal(open_columns, window_columns(after.as_of(2), windows[1].turns))
+    assert before.index(TurnFeatures).nbytes == 0
+    assert after.index(TurnFeatures).nbytes > 0
