@@ -1,7 +1,7 @@
-"""Who may read what. A namespace is the unit of access: a reader sees some of them, and nothing else.
+"""Who may read what. Access is granted by namespace: users see the namespaces they are given, nothing else.
 
-A reader is known by a bearer token, by a cookie that holds it, or by a header that a proxy sets after
-it has checked who is there (OIDC). The header is believed from the proxy's addresses alone.
+A user signs in with a bearer token, with a cookie that holds the token, or through a proxy that sets a
+header after it has authenticated them (OIDC). The header is trusted only from the proxy's addresses.
 
 ```toml
 [proxy]
@@ -38,54 +38,54 @@ COOKIE = "backscroll_token"
 
 
 class AccessError(BackscrollError):
-    """The access file cannot be used; one line says what is wrong in it."""
+    """The access file cannot be used; the message says in one line what is wrong with it."""
 
 
 class UnknownUserError(Exception):
-    """A request shows no token and no user that the access file knows."""
+    """The request carries no token and no user name that the access file lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who reads; `namespaces` is None where all may be read."""
+    """Somebody who may read; `namespaces` is None for access to all of them."""
 
     name: str
     namespaces: frozenset[str] | None
 
     def may_read(self, namespace: str) -> bool:
-        """Whether the namespace is one of the reader's."""
+        """Whether the user has access to the namespace."""
         return self.namespaces is None or namespace in self.namespaces
 
 
 EVERYTHING = User("", None)
-"""The reader of a page that is bound to this machine and has no access file."""
+"""The user of a server that only this machine can reach and that has no access file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The readers by name, the tokens of those that have one, and the proxy that names readers."""
+    """The users by name, their tokens where they have one, and the proxy that authenticates users."""
 
-    readers: Mapping[str, User]
+    users: Mapping[str, User]
     tokens: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     header: str | None = None
     addresses: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def by_token(self, token: str) -> User | None:
-        """The reader that a token belongs to; every token is compared in constant time."""
+        """The user that a token belongs to, or None; tokens are compared in constant time."""
         given = token.encode()
         found = [name for name, known in self.tokens.items() if compare_digest(known, given)]
-        return self.readers[found[0]] if found else None
+        return self.users[found[0]] if found else None
 
     def is_proxy(self, peer: str) -> bool:
-        """Whether the header is believed from an address."""
+        """Whether requests from this address may name a user in the header."""
         try:
             address = ip_address(peer)
         except ValueError:
             return False
         return any(address in network for network in self.addresses)
 
-    def reader(self, request: Request) -> User | None:
-        """The reader of a request."""
+    def user(self, request: Request) -> User | None:
+        """The user of a request; None if it has no valid token and no trusted header."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return self.by_token(token.strip())
@@ -93,18 +93,18 @@ class Access:
             return found
         named = request.headers.get(self.header) if self.header else None
         if named and request.client and self.is_proxy(request.client.host):
-            return self.readers.get(named)
+            return self.users.get(named)
         return None
 
 
 def user_of(request: Request) -> User:
-    """The reader of a request, as a dependency of every route.
+    """The user of a request, as a dependency of every route.
 
     Raises:
-        UnknownReaderError: nobody that the access file knows.
+        UnknownUserError: the access file does not list them.
     """
     access: Access | None = request.app.state.access
-    found = EVERYTHING if access is None else access.reader(request)
+    found = EVERYTHING if access is None else access.user(request)
     if found is None:
         raise UnknownUserError
     return found
@@ -132,10 +132,10 @@ class _File(BaseModel):
 
 
 def read_access(path: Path) -> Access:
-    """The access file, TOML as at the top of this module; the namespace `*` stands for all.
+    """Read the access file, in TOML as shown at the top of this module; the namespace `*` means all.
 
     Raises:
-        AccessError: it cannot be read, or would let nobody in.
+        AccessError: the file cannot be read, or nobody could sign in with it.
     """
     try:
         file = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -144,12 +144,14 @@ def read_access(path: Path) -> Access:
     except ValidationError as err:
         first = err.errors(include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise AccessError(f"access file {path}: {where}: {first['msg']}") from None  # no tokens in a trace
+        raise AccessError(
+            f"access file {path}: {where}: {first['msg']}"
+        ) from None  # keeps tokens out of tracebacks
     except ValueError as err:
-        raise AccessError(f"access file {path}: not TOML: {err}") from err
+        raise AccessError(f"access file {path}: not valid TOML: {err}") from err
     tokens = {name: entry.token.get_secret_value() for name, entry in file.readers.items() if entry.token}
     if len(set(tokens.values())) < len(tokens):
-        raise AccessError(f"access file {path}: two readers have the same token: give each its own")
+        raise AccessError(f"access file {path}: two readers have the same token: give each their own")
     without = [name for name in file.readers if name not in tokens]
     if without and file.proxy is None:
         raise AccessError(f"access file {path}: readers.{without[0]}: add a token, or a [proxy] section")

@@ -45,7 +45,7 @@ Name = Annotated[str | None, Query(min_length=1, max_length=512)]
 
 
 class JSONBytes(Response):
-    """JSON that is written already."""
+    """A response whose body is already JSON."""
 
     media_type = "application/json"
 
@@ -61,7 +61,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """A message at its position `seq` in the channel; a deleted one has neither author nor text."""
+    """A message and its position `seq` in the channel; a deleted message has no author and no text."""
 
     seq: int
     id: str
@@ -77,7 +77,7 @@ class MessageView:
 
     @classmethod
     def of(cls, turn: Turn) -> MessageView:
-        """The message of a turn."""
+        """The view of a turn."""
         names = (name for name in cls.__dataclass_fields__ if name != "author")
         author = Writer(turn.author.id, turn.author.name, turn.author.bot)
         return cls(author=author, **{name: getattr(turn, name) for name in names})
@@ -85,27 +85,27 @@ class MessageView:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A matching message, and the words of the query that it contains."""
+    """A matching message and the query words that it contains."""
 
     message: MessageView
     words: tuple[str, ...]
 
     @classmethod
     def of(cls, hits: Iterable[Hit]) -> list[SearchHit]:
-        """Hits, best first."""
+        """The views of hits, best first."""
         return [cls(MessageView.of(hit.turn), hit.words) for hit in hits]
 
 
 @router.get("/channels")
-def channels(request: Request, reader: CurrentUser) -> list[ChannelEntry]:
-    """The channels that the reader may read, most recent first."""
-    return library_of(request).store.channels(reader.namespaces)
+def channels(request: Request, user: CurrentUser) -> list[ChannelEntry]:
+    """List the channels you can access, most recent first."""
+    return library_of(request).store.channels(user.namespaces)
 
 
 @router.get("/catchup", response_class=JSONBytes, responses={200: {"model": CatchUpFields}})
 def catchup(
     request: Request,
-    reader: CurrentUser,
+    user: CurrentUser,
     *,
     since: Words,
     channel: Name = None,
@@ -113,13 +113,13 @@ def catchup(
     me: Name = None,
     max_tokens: Annotated[int, Query(ge=32, le=4000)] = 400,
 ) -> Response:
-    """What happened in one channel, or in all, since a time or a message; what is for `me` comes first.
+    """What happened in one channel, or in all, since a time or a message. What concerns `me` comes first.
 
-    The same as `backscroll catchup --as json`. `since` and `until` accept `2d`, `yesterday`, an ISO 8601
-    time or the id of a message; `until` also accepts `latest`.
+    Returns the same JSON as `backscroll catchup --as json`. `since` and `until` accept `2d`, `yesterday`,
+    an ISO 8601 time or a message id; `until` also accepts `latest`.
     """
     catch_up = catch_up_of(request)
-    entries = channels_called(request, reader, channel)
+    entries = channels_called(request, user, channel)
     found = catch_up.missed(entries, since=since, until=until, me=me, max_tokens=max_tokens)
     return JSONBytes(found.to_json(catch_up.zone_name))
 
@@ -138,7 +138,7 @@ def summaries(
     on: date | None = None,
     limit: Count = 20,
 ) -> list[Card]:
-    """Windows with their summaries, newest first: all, those before turn `before`, or up to `on` (UTC)."""
+    """List windows with their summaries, newest first: all, before turn `before`, or up to day `on` (UTC)."""
     return library_of(request).cards(entry.key, before=before, on=on, limit=limit)
 
 
@@ -155,7 +155,7 @@ def summary(request: Request, entry: Channel, seq: int) -> Card:
 def messages(
     request: Request, entry: Channel, first_seq: Place = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 100
 ) -> list[MessageView]:
-    """Messages from position `first_seq` on, in channel order."""
+    """List messages from position `first_seq`, in channel order."""
     return [
         MessageView.of(turn)
         for turn in library_of(request).store.turns(entry.key, first_seq, first_seq + limit - 1)
@@ -169,7 +169,7 @@ def message(
     id: Annotated[str, Query(min_length=1, max_length=512)],
     around: Annotated[int, Query(ge=0, le=100)] = 0,
 ) -> list[MessageView]:
-    """A message by its id, with `around` messages before and after it."""
+    """Get a message by its id, with `around` messages before and after it."""
     library = library_of(request)
     found = library.store.find(entry.key, id)
     if found is None:
@@ -179,7 +179,7 @@ def message(
 
 @router.get("/channels/{namespace}/{channel}/search")
 def search(request: Request, entry: Channel, q: Words, limit: Count = 20) -> list[SearchHit]:
-    """Search the channel's history with the retrieval that builds memories."""
+    """Search the channel's history, with the same retrieval that builds memories."""
     return SearchHit.of(library_of(request).search(entry.key, q, limit))
 
 
@@ -191,9 +191,9 @@ async def events(
     revision: Place = 0,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events `summary`: each window and its summary (null if it was erased), as it is written.
+    """Server-sent events named `summary`: each window and its summary as it is written (null once erased).
 
-    Starts with the windows after turn `since`, and those summarised again after `revision`.
+    Starts with the windows after turn `since` and those updated since `revision`.
     """
     library = library_of(request)
     marks = ChannelMarks(library.store, entry.key, *ChannelMarks.resume(last_event_id, since, revision))

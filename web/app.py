@@ -1,4 +1,4 @@
-"""The application: routes, headers that keep a page to itself, and errors of one line."""
+"""The web application: its routes, security headers and one-line errors."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ _THIRTY_DAYS = 30 * 24 * 3600
 def create_app(
     library: Library, access: Access | None, catch_up: CatchUp, *, poll_seconds: float = 1.0
 ) -> FastAPI:
-    """The page and the API over a library.
+    """The web pages and the JSON API of a library.
 
     Args:
-        library: what is shown.
-        access: who may read what; None to show everything to whoever is on this machine.
-        catch_up: tells what somebody has missed.
-        poll_seconds: between looks at the store for what is new.
+        library: the store to show.
+        access: who may read what; None to show everything to anyone on this machine.
+        catch_up: makes the catch-ups.
+        poll_seconds: how often the store is checked for news, in seconds.
     """
 
     @asynccontextmanager
@@ -79,10 +79,10 @@ def create_app(
 
     app = FastAPI(
         title="Backscroll",
-        summary="Summaries of chat that can be read without scrolling back.",
+        summary="Chat summaries you can read without scrolling back.",
         version=version("backscroll"),
         lifespan=lifespan,
-        docs_url=None,  # its page takes scripts from another host
+        docs_url=None,  # its page loads scripts from another host
         redoc_url=None,
     )
     app.state.library, app.state.access, app.state.catch_up = library, access, catch_up
@@ -90,10 +90,10 @@ def create_app(
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     for part in (api, pages, found_pages, message_pages):
         app.include_router(part.router)
-    _let_in(app)
+    _add_login_routes(app)
     _explain_errors(app)
     app.middleware("http")(_with_headers)
-    if access is None:  # a page of another site must not reach this one under a name of its own
+    if access is None:  # protects against DNS rebinding by another site
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=_LOCAL)
     return app
 
@@ -106,14 +106,14 @@ async def _with_headers(request: Request, call_next: Callable[[Request], Awaitab
     return response
 
 
-def _let_in(app: FastAPI) -> None:
+def _add_login_routes(app: FastAPI) -> None:
     @app.get("/healthz", include_in_schema=False)
     def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
     @app.get("/login", include_in_schema=False)
     def login(request: Request, next: str = "/") -> Response:
-        context = {"next": _within(next), "wrong": False}
+        context = {"next": _local_address(next), "wrong": False}
         return templates.TemplateResponse(request, "login.html", context)
 
     @app.post("/login", include_in_schema=False)
@@ -122,9 +122,9 @@ def _let_in(app: FastAPI) -> None:
     ) -> Response:
         access: Access | None = app.state.access
         if access is None or access.by_token(token.strip()) is None:
-            context = {"next": _within(next), "wrong": True}
+            context = {"next": _local_address(next), "wrong": True}
             return templates.TemplateResponse(request, "login.html", context, status_code=401)
-        response = RedirectResponse(_within(next), status_code=303)
+        response = RedirectResponse(_local_address(next), status_code=303)
         response.set_cookie(
             COOKIE,
             token.strip(),
@@ -142,8 +142,8 @@ def _let_in(app: FastAPI) -> None:
         return response
 
 
-def _within(address: str) -> str:
-    """An address on this site; the first page for any other."""
+def _local_address(address: str) -> str:
+    """The address if it is on this site, else the home page."""
     here = address.startswith("/") and not address.startswith(("//", "/\\"))
     return address if here and address.isprintable() else "/"
 
@@ -163,7 +163,7 @@ def _explain_errors(app: FastAPI) -> None:
             return RedirectResponse(
                 f"/login?next={quote(request.url.path + query, safe='')}", status_code=303
             )
-        refused = _error(request, 401, "not authenticated: send a bearer token, or sign in through the proxy")
+        refused = _error(request, 401, "not signed in: send a bearer token, or sign in through the proxy")
         refused.headers["WWW-Authenticate"] = "Bearer"
         return refused
 
@@ -177,7 +177,7 @@ def _explain_errors(app: FastAPI) -> None:
         return _error(request, 400, f"{first['loc'][-1]}: {first['msg']}")
 
     @app.exception_handler(PeriodError)
-    def no_span(request: Request, err: PeriodError) -> Response:
+    def bad_period(request: Request, err: PeriodError) -> Response:
         return _error(request, 400, str(err))
 
     @app.exception_handler(BusyError)
@@ -186,7 +186,7 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HistoryError)
     def unreadable(request: Request, _: HistoryError) -> Response:
-        return _error(request, 503, "the store cannot be read right now: try again shortly")
+        return _error(request, 503, "the store cannot be read at the moment: try again shortly")
 
 
 def _is_api(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""A card as it is drawn: lines of a summary, cut where a part leads somewhere or is in doubt."""
+"""A card as it is displayed: the lines of a summary, split where a part is a link or is in doubt."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Characters of a summary that lead to the turns `seqs`, or, with `gap`, to what resolves it.
+    """Part of a summary that links to the turns `seqs` or, with `gap`, to what resolves that gap.
 
-    Of an earlier message in brackets these are its words; who wrote them, and when, stand beside them.
+    For an earlier message quoted in brackets, `text` holds its words, `by` its author and `time` when it
+    was sent.
     """
 
     text: str
@@ -63,7 +64,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a summary; an extractive one has a time and an author."""
+    """A line of a summary; a line of an extractive summary has a time and an author."""
 
     time: str | None
     author: str | None
@@ -71,13 +72,13 @@ class Line:
 
     @property
     def words(self) -> str:
-        """What the line says of its window, without earlier messages."""
+        """What the line says about its window, without quoted earlier messages."""
         return " ".join("".join(part.text for part in self.segments if not part.earlier).split())
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Characters of a message: plain, a `link`, a `gap`'s quote, or a word that was searched for."""
+    """Part of a message: plain text, a `link`, the quote of a `gap`, or a word that was searched for."""
 
     text: str
     link: str | None = None
@@ -86,7 +87,7 @@ class Text:
 
 
 def lines(card: Card) -> list[Line]:
-    """The lines of a card's summary; none without one."""
+    """The lines of a card's summary; an empty list if it has no summary."""
     if card.summary is None:
         return []
     drawn = []
@@ -123,21 +124,21 @@ def _segments(summary: Summary, inside: Sequence[Passage], at: int, end: int) ->
 
 
 def _read_time(text: str) -> str:
-    """A time as people read it: `03-09 14:20` and `2026-03-09 14:20` are `9 Mar 14:20`."""
+    """A time for display: `03-09 14:20` and `2026-03-09 14:20` become `9 Mar 14:20`."""
     if (dated := _DATED.fullmatch(text)) is None:
         return text
     return f"{int(dated[2])} {_MONTHS[int(dated[1]) - 1]} {dated[3]}"
 
 
 def _marks(summary: Summary, passage: Passage) -> list[tuple[int, int, int | None]]:
-    """Where a passage quotes a gap, or says what nothing supports: start, end, the gap's index."""
+    """Where a passage quotes a gap or is unsupported: start, end, and the gap's index or None."""
     found = list[tuple[int, int, int | None]]()
     for index, gap in enumerate(summary.gaps):
         if not passage.earlier and place(summary, gap) in passage.seqs:
             found.append((*_find(summary.summary, " ".join(gap.quote.split()), passage), index))
     for span in summary.unsupported:
         found.append((*_find(summary.summary, span, passage), None))
-    return _apart([mark for mark in found if mark[0] >= 0])
+    return _without_overlaps([mark for mark in found if mark[0] >= 0])
 
 
 def _find(text: str, part: str, passage: Passage) -> tuple[int, int]:
@@ -145,8 +146,8 @@ def _find(text: str, part: str, passage: Passage) -> tuple[int, int]:
     return start, start + len(part)
 
 
-def _apart(marks: Sequence[tuple[int, int, int | None]]) -> list[tuple[int, int, int | None]]:
-    """The marks in order, without those that overlap an earlier one."""
+def _without_overlaps(marks: Sequence[tuple[int, int, int | None]]) -> list[tuple[int, int, int | None]]:
+    """The marks in order, dropping any that overlaps an earlier one."""
     kept = list[tuple[int, int, int | None]]()
     for mark in sorted(marks, key=lambda mark: (mark[0], -mark[1], mark[2] is None)):
         if not kept or mark[0] >= kept[-1][1]:
@@ -155,13 +156,13 @@ def _apart(marks: Sequence[tuple[int, int, int | None]]) -> list[tuple[int, int,
 
 
 def place(summary: Summary, gap: GapEntry) -> int:
-    """The `seq` of a gap's utterance; -1 where the window does not hold it."""
+    """The `seq` of a gap's utterance; -1 if it is not in the window."""
     turns = summary.window.turns
     return summary.window.first_seq + turns.index(gap.utterance) if gap.utterance in turns else -1
 
 
 def unplaced_gaps(card: Card, drawn: Sequence[Line]) -> list[tuple[int, GapEntry]]:
-    """The resolved gaps, by index, that no line of the card shows."""
+    """The resolved gaps, with their index, that no line of the card shows."""
     if card.summary is None:
         return []
     shown = {segment.gap for line in drawn for segment in line.segments}
@@ -171,16 +172,16 @@ def unplaced_gaps(card: Card, drawn: Sequence[Line]) -> list[tuple[int, GapEntry
 
 
 def fallback(degraded: str) -> str:
-    """Why rules stood in for the model, in words, each reason once: `gaps: timeout` is "the model timed out".
+    """Explain why rules were used instead of the model: `gaps: timeout` becomes "the model timed out".
 
-    `degraded` is that of a summary. A kind of failure without words of its own is returned as it is.
+    `degraded` is that of a summary. Each reason appears once; an unknown one is returned unchanged.
     """
     kinds = (reason.rpartition(": ")[2] for reason in degraded.split("; "))
     return ", ".join(dict.fromkeys(_FAILURES.get(kind, kind) for kind in kinds))
 
 
 def marked(text: str, gaps: Sequence[tuple[int, GapEntry]] = (), words: Sequence[str] = ()) -> list[Text]:
-    """A message's text with its links, the quotes of gaps (by index) and the words searched for."""
+    """Split a message's text into plain text, links, quotes of gaps (by index) and search words."""
     found = list[tuple[int, int, int | None]]()
     for index, gap in gaps:
         pattern = r"\s+".join(map(re.escape, gap.quote.split()))
@@ -194,7 +195,7 @@ def marked(text: str, gaps: Sequence[tuple[int, GapEntry]] = (), words: Sequence
             kinds.setdefault(match.span(), Text(match.group(), found=True))
     found += [(*span, None) for span in kinds]
     pieces, at = list[Text](), 0
-    for start, end, gap_at in _apart(found):
+    for start, end, gap_at in _without_overlaps(found):
         if at < start:
             pieces.append(Text(text[at:start]))
         pieces.append(Text(text[start:end], gap=gap_at) if gap_at is not None else kinds[start, end])

@@ -1,7 +1,7 @@
-"""What somebody has missed in the channels that they may read.
+"""What a user has missed in the channels they can access.
 
-How a digest is made is the flow's: by rules, or with a language model. It is made once for a span that
-has not changed since, because a model has to be paid for.
+The flow decides how a digest is made: by rules or with a language model. Because models cost money, a
+digest is cached until the store changes.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ _KEPT = 64  # digests
 
 
 class BusyError(RuntimeError):
-    """As many catch-ups as may be are being made."""
+    """Too many catch-ups are running already."""
 
 
 class Digesting(Protocol):
-    """Makes the digests of channels, the busiest first."""
+    """Makes the digests of channels."""
 
     def __call__(
         self, channels: Sequence[ChannelRead], found: Period, *, me: Person | None, max_tokens: int
     ) -> list[ChannelDigest]:
-        """The digests of the channels with something in the span."""
+        """The digests of the channels with messages in the period, busiest first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """What happened: the digests, the span, the reader as the chat calls them, and the other channels.
+    """What happened: the digests, the period, the user's name in the chat, and the other channels.
 
-    `quiet` channels have nothing in the span; `unread` ones may have, and were too many. `newest` is the
-    time of the newest message there is.
+    `quiet` channels have no messages in the period. `unread` channels may have some, but were not read
+    because there are too many. `newest` is the time of the newest message in any channel.
     """
 
     digests: list[ChannelDigest]
@@ -58,7 +58,7 @@ class CaughtUp:
     newest: datetime | None
 
     def to_json(self, zone_name: str) -> bytes:
-        """As `backscroll catchup --as json` prints it."""
+        """The JSON that `backscroll catchup --as json` prints."""
         return to_json(
             self.digests,
             self.spans,
@@ -70,15 +70,15 @@ class CaughtUp:
 
 
 class CatchUp:
-    """Catches readers up.
+    """Makes catch-ups for users, and caches them.
 
     Args:
-        library: what there is to read.
-        digest: how a digest is made.
-        zone: in which days are meant and times are shown.
-        zone_name: its name.
-        at_once: how many may be caught up at the same time.
-        patience: seconds that others wait for a place.
+        library: the store to read.
+        digest: makes the digests.
+        zone: the time zone of days and of displayed times.
+        zone_name: the name of that zone.
+        at_once: how many catch-ups may run at the same time.
+        patience: how long further requests wait for their turn, in seconds.
     """
 
     def __init__(
@@ -110,19 +110,19 @@ class CatchUp:
         me: str | None = None,
         max_tokens: int = 400,
     ) -> CaughtUp:
-        """What happened in channels of a reader.
+        """What happened in a user's channels.
 
         Args:
-            entries: the channels, the latest first; nothing of any other is read. Of those that may have
-                something in the span the first 16 are read.
-            since: as `catchup.period` reads it.
-            until: likewise; None for now.
-            me: name or id of the reader.
-            max_tokens: of all lines.
+            entries: the channels, most recent first; no other channel is read. Of those that may have
+                messages in the period, only the first 16 are read.
+            since: the start of the period, as `catchup.period` parses it.
+            until: the end of the period, in the same form; None for now.
+            me: the user's name or id.
+            max_tokens: the limit for all lines together.
 
         Raises:
-            SpanError: the span cannot be found.
-            BusyError: too many others are being caught up.
+            PeriodError: `since` or `until` is invalid.
+            BusyError: too many catch-ups are running already.
         """
         found = self._spans(entries, since, until)
         may = [entry for entry in entries if _may_hold(entry, found)]
@@ -132,12 +132,12 @@ class CatchUp:
             authors = [turn.author for one in channels for turn in one.turns if not turn.deleted]
             person = Person.named(me, authors)
         digests = self._made(channels, found, person, max_tokens)
-        told, unread = {digest.key for digest in digests}, [entry.key for entry in may[HOT:]]
+        covered, unread = {digest.key for digest in digests}, [entry.key for entry in may[HOT:]]
         return CaughtUp(
             digests,
             found,
             None if person is None else person.name,
-            [entry.key for entry in entries if entry.key not in told and entry.key not in unread],
+            [entry.key for entry in entries if entry.key not in covered and entry.key not in unread],
             unread,
             max((entry.end for entry in entries), default=None),
         )
@@ -158,7 +158,7 @@ class CatchUp:
         key = places, me, max_tokens
         version = self._library.store.version
         with self._lock:
-            if version != self._version:  # what was erased is not kept
+            if version != self._version:  # erased messages must leave the cache
                 self._version = version
                 self._kept.clear()
             if key in self._kept:
@@ -184,7 +184,7 @@ class CatchUp:
 
 
 def _may_hold(entry: ChannelEntry, found: Period) -> bool:
-    """Whether a channel may have messages in the span; those after a message may be older by the clock."""
+    """Whether a channel may have messages in the period; a message after another may have an older time."""
     since, until = found.since, found.until
     if entry.key in (since.key, until and until.key):
         return True

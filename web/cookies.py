@@ -1,7 +1,7 @@
-"""What a reader's browser keeps, in cookies: what they have seen, and what the chat calls them.
+"""What the user's browser remembers in cookies: what they have seen, and their name in the chat.
 
-Of each channel that is the number of windows at the last visit. Channels are named by a short hash, so
-that the cookie tells nothing of them.
+For each channel, the cookie holds the number of windows at the last visit. Channel names are hashed, so
+the cookie does not reveal them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _YEAR = 365 * 24 * 3600
 
 
 def seen_windows(request: Request, key: ChannelKey) -> int | None:
-    """How many windows the channel had at the last visit; None for a channel never visited."""
+    """How many windows the channel had at the last visit; None if it was never visited."""
     return _read(request).get(_name(key))
 
 
 def mark_seen(request: Request, response: Response, key: ChannelKey, windows: int) -> None:
-    """Remember that the reader has seen the first `windows` windows of a channel."""
+    """Remember that the user has seen the first `windows` windows of a channel."""
     seen = dict(_read(request))
     before = seen.pop(_name(key), 0)
     seen[_name(key)] = max(before, windows)
@@ -50,12 +50,12 @@ def mark_seen(request: Request, response: Response, key: ChannelKey, windows: in
 
 
 def kept_name(request: Request) -> str:
-    """The name by which the reader was last caught up; empty where none is kept."""
+    """The name the user last entered for a catch-up; empty if there is none."""
     return unquote(request.cookies.get(_NAME, ""))[:_LONGEST]
 
 
 def keep_name(response: Response, name: str) -> None:
-    """Remember the reader's name; an empty one is forgotten."""
+    """Remember the user's name; an empty name deletes the cookie."""
     if name:
         value = quote(name[:_LONGEST], safe="")
         response.set_cookie(_NAME, value, max_age=_YEAR, httponly=True, samesite="strict")

@@ -1,4 +1,4 @@
-"""Addresses of channels, and the door that every route of a channel goes through."""
+"""Channel URLs, and the dependencies that check access for every route."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ CurrentUser = Annotated[User, Depends(user_of)]
 
 
 def channel_path(key: ChannelKey) -> str:
-    """`namespace/channel` in an address: names are escaped, and the whole once more."""
-    # A browser takes `.` and `..` out of an address, so names of dots alone are escaped as well.
+    """The `namespace/channel` part of a URL: names are escaped, then the whole is escaped once more."""
+    # Browsers remove `.` and `..` from a URL, so names made only of dots are escaped too.
     names = [re.sub(r"\.", "%2E", name) if _DOTS.fullmatch(name) else name for name in str(key).split("/")]
     return "/".join(quote(name, safe="") for name in names)
 
@@ -45,41 +45,41 @@ def library_of(request: Request) -> Library:
 
 
 def catch_up_of(request: Request) -> CatchUp:
-    """What catches readers up.
+    """The application's catch-ups.
 
     Raises:
-        HTTPException: 403 where a page of another site makes the browser ask: it may cost tokens.
+        HTTPException: 403 if the request comes from another site's page, because it may cost tokens.
     """
     if request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-        raise HTTPException(403, "this address cannot be opened from another site")
+        raise HTTPException(403, "a catch-up cannot be requested from another site")
     return cast(CatchUp, request.app.state.catch_up)
 
 
 def watcher_of(request: Request) -> StoreWatcher:
-    """The watch of the application."""
+    """The application's store watcher."""
     return cast(StoreWatcher, request.app.state.watch)
 
 
-def open_channel(namespace: str, channel: str, reader: CurrentUser, request: Request) -> ChannelEntry:
-    """The channel that an address names.
+def open_channel(namespace: str, channel: str, user: CurrentUser, request: Request) -> ChannelEntry:
+    """The channel named in the URL.
 
     Raises:
-        HTTPException: 404, the same whether it is not there or is not the reader's.
+        HTTPException: 404, whether the channel does not exist or the user has no access to it.
     """
     key = ChannelKey.parse(f"{namespace}/{channel}")
-    found = library_of(request).channel(key) if reader.may_read(key.namespace) else None
+    found = library_of(request).channel(key) if user.may_read(key.namespace) else None
     if found is None:
         raise HTTPException(404, "channel not found")
     return found
 
 
-def channels_called(request: Request, reader: User, name: str | None) -> list[ChannelEntry]:
-    """The reader's channel of a name, with its namespace or without; all of the reader's without a name.
+def channels_called(request: Request, user: User, name: str | None) -> list[ChannelEntry]:
+    """The user's channel with this name, given with or without its namespace; all their channels for no name.
 
     Raises:
-        HTTPException: 404 where the reader has none of that name, 400 where there are several.
+        HTTPException: 404 if the user has no channel of that name, 400 if they have several.
     """
-    entries = library_of(request).store.channels(reader.namespaces)
+    entries = library_of(request).store.channels(user.namespaces)
     if not name:
         return entries
     exact = [entry for entry in entries if str(entry.key) == name]

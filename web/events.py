@@ -1,4 +1,4 @@
-"""Server-sent events: what is new in a store is told as it is written."""
+"""Server-sent events that report what is new in a store as it is written."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ __all__ = ["ChannelMarks", "StoreWatcher"]
 
 
 class StoreWatcher:
-    """Looks whether the store was written, once for all who listen.
+    """Polls the store for changes, once for all listeners.
 
     Args:
-        store: the store.
-        seconds: between looks.
+        store: the store to poll.
+        seconds: the time between polls.
     """
 
     def __init__(self, store: StoreReader, seconds: float) -> None:
         self._store = store
         self._seconds = seconds
-        self._looked = asyncio.Condition()
+        self._polled = asyncio.Condition()
         self._version = 0
         self._listeners = 0
         self.stopping: Callable[[], bool] = lambda: False
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look while the context lasts."""
-        task = asyncio.create_task(self._look())
+        """Poll until the context ends."""
+        task = asyncio.create_task(self._poll())
         try:
             yield
         finally:
             task.cancel()
 
     async def events(self, news: Callable[[], Sequence[ServerSentEvent]]) -> AsyncIterator[ServerSentEvent]:
-        """What `news` returns at the start and after each change of the store, until the server stops."""
+        """Yield what `news` returns, at once and after each change of the store, until the server stops."""
         self._listeners += 1
         try:
             seen = -1
@@ -52,29 +52,29 @@ class StoreWatcher:
                     for event in await run_in_threadpool(news):
                         yield event
                 else:
-                    async with self._looked:
-                        await self._looked.wait()
+                    async with self._polled:
+                        await self._polled.wait()
         finally:
             self._listeners -= 1
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         while True:
             if self._listeners:
-                with suppress(HistoryError):  # it may be there again at the next look
+                with suppress(HistoryError):  # the store may be back at the next poll
                     self._version = await run_in_threadpool(lambda: self._store.version)
-                async with self._looked:
-                    self._looked.notify_all()
+                async with self._polled:
+                    self._polled.notify_all()
             await asyncio.sleep(self._seconds)
 
 
 class ChannelMarks:
-    """Which summaries of a channel are new or other ones since the last time.
+    """Tracks which summaries of a channel are new or changed since the last check.
 
     Args:
-        store: the store.
+        store: the store to read.
         key: the channel.
-        since: windows that begin after this turn are new, and so are higher revisions than `revision`.
-        revision: the highest that was seen.
+        since: windows that start after this turn are new.
+        revision: the highest revision already seen; summaries with a higher one are new.
     """
 
     def __init__(self, store: StoreReader, key: ChannelKey, since: int, revision: int) -> None:
@@ -85,7 +85,7 @@ class ChannelMarks:
         self._known: dict[int, int] | None = None
 
     def news(self) -> list[int]:
-        """The first turns of their windows, in order."""
+        """The first turns of the windows with new or changed summaries, in order."""
         marks = self._store.marks(self._key)
         if self._known is None:
             news = [at for at, mark in marks.items() if at > self._since or mark > self._revision]
@@ -97,7 +97,7 @@ class ChannelMarks:
         return sorted(news)
 
     def sent(self, name: str, bodies: Sequence[str]) -> list[ServerSentEvent]:
-        """Events of what `news` told of; the last one names the position, so that none is lost halfway."""
+        """The events for what `news` returned. Only the last carries the position, so that none is lost."""
         ends = [None] * (len(bodies) - 1) + [self.position]
         return [
             ServerSentEvent(event=name, raw_data=body, id=at) for body, at in zip(bodies, ends, strict=False)
@@ -105,12 +105,12 @@ class ChannelMarks:
 
     @property
     def position(self) -> str:
-        """Where a connection that broke goes on: the id of an event."""
+        """Where a broken connection resumes, as an event id."""
         return f"{self._since}.{self._revision}"
 
     @staticmethod
     def resume(last_event_id: str | None, since: int, revision: int) -> tuple[int, int]:
-        """The position that the client names, if it is further than the one in the address."""
+        """The position the client sends, if it is further than the one in the URL."""
         first, _, second = (last_event_id or "").partition(".")
         if not (first.isascii() and first.isdigit() and second.isascii() and second.isdigit()):
             return since, revision

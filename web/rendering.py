@@ -1,7 +1,7 @@
-"""How pages are drawn: the templates, what they may call, and what every page has.
+"""Page rendering: the templates, the functions they can call, and what every page contains.
 
-What is shown beside a timeline is the same page without its frame; htmx says so by the header
-`HX-Target: panel`. Without JavaScript every link leads to the whole page.
+The side panel shows the same page without its frame; htmx asks for that with the header
+`HX-Target: panel`. Without JavaScript, every link opens the whole page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ templates = Jinja2Templates(Path(__file__).parent / "templates")
 
 
 def page(request: Request, template: str, **context: Any) -> Response:
-    """A page, or, for htmx, what of it stands in the panel."""
+    """Render a page, or just its panel content for htmx."""
     context["fragment"] = request.headers.get("HX-Target") == "panel"
     context["guarded"] = request.app.state.access is not None
     key: ChannelKey | None = context.get("key")
@@ -34,22 +34,22 @@ def page(request: Request, template: str, **context: Any) -> Response:
 
 
 def _hue(name: str) -> int:
-    """One of eight colours, the same for a name everywhere."""
+    """One of eight colours, always the same for a name."""
     return sum(map(ord, name)) % 8
 
 
 def tells(word: str) -> bool:
-    """Whether a word of a query says something, in whatever language."""
+    """Whether a query word carries meaning: it is not a function word in any language."""
     return not any(word in lexicon.function for lexicon in spaced_lexicons())
 
 
 def _telling(words: Sequence[str]) -> Sequence[str]:
-    """The words of a query worth marking: those that say something, or all where none does."""
+    """The query words worth marking: those that carry meaning, or all if none does."""
     return list(filter(tells, words)) or words
 
 
 def _left_out(digest: ChannelDigest) -> list[str]:
-    """What a digest does not show, in the words of its language."""
+    """What a digest leaves out, in the digest's language."""
     say, left_out = digest.book.headings, digest.left_out
     names = ("unmentioned", "bots", "deleted", "items", "dropped")
     counted = [say[name].format(n=number) for name in names if (number := getattr(left_out, name))]

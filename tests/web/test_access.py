@@ -1,4 +1,4 @@
-"""Who sees what: tokens, a proxy's header, and nothing of another namespace anywhere."""
+"""Access: tokens, the proxy's header, and nothing from another namespace on any page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def addresses(client: TestClient) -> list[str]:
-    """Every address of a channel, of the pages and of the API, with what it needs."""
+    """Every URL of a channel, for pages and the API, with the query it needs."""
     paths = client.get("/openapi.json").json()["paths"]
     api = [path.split("{channel}")[1] for path in paths if "{channel}" in path]
     pages = ["", "/search?q=pump", "/w/0", "/at/0", "/w/0/rests?on=0", "/w/0/gap/0", "/events"]
@@ -65,7 +65,7 @@ def addresses(client: TestClient) -> list[str]:
     return [*here, *(f"/c/{{}}{page}" for page in pages)]
 
 
-def test_a_reader_gets_the_same_answer_for_a_strange_namespace_as_for_none(client: TestClient) -> None:
+def test_a_channel_in_a_forbidden_namespace_looks_like_a_missing_channel(client: TestClient) -> None:
     client.headers = bearer(TOKEN)
     for address in addresses(client):
         strange = client.get(address.format(channel_path(SECRET)))
@@ -75,9 +75,7 @@ def test_a_reader_gets_the_same_answer_for_a_strange_namespace_as_for_none(clien
 
 
 @pytest.mark.parametrize("channel", ["other/plans", "plans", "#plans", "Other/plans"])
-def test_a_catch_up_knows_no_channel_and_no_message_of_another_namespace(
-    client: TestClient, channel: str
-) -> None:
+def test_a_catch_up_reveals_nothing_from_a_forbidden_namespace(client: TestClient, channel: str) -> None:
     client.headers = bearer(TOKEN)
     for page in ("/api/catchup", "/catchup"):
         strange = client.get(page, params={"since": "2026-03-01", "channel": channel})
@@ -88,14 +86,14 @@ def test_a_catch_up_knows_no_channel_and_no_message_of_another_namespace(
         assert "harbor" in whole.text
         assert "plans" not in whole.text
         assert "tell nobody" not in whole.text
-        # A message of another namespace is as unknown as one that never was.
+        # A message of another namespace gets the same answer as one that never existed.
         theirs, no_ones = (client.get(page, params={"since": id_}) for id_ in ("p0", "x9"))
         assert (theirs.status_code, theirs.text) == (400, no_ones.text.replace("x9", "p0"))
     client.headers = bearer(EVERY)
     assert "tell nobody" in client.get("/api/catchup?since=2026-03-01&channel=plans").text
 
 
-def test_no_list_and_no_search_of_a_reader_shows_another_namespace(client: TestClient) -> None:
+def test_lists_and_search_show_only_the_namespaces_of_the_user(client: TestClient) -> None:
     client.headers = bearer(TOKEN)
     assert {one["namespace"] for one in client.get("/api/channels").json()} == {"acme"}
     for address in ("/", "/search?q=pump+harbor+nobody", f"/c/{channel_path(HARBOR)}"):
@@ -118,7 +116,7 @@ def test_nothing_is_shown_without_a_known_token(client: TestClient, header: dict
     assert sent.headers["Location"] == "/login?next=%2Fc%2Facme%2Fharbor%3Fon%3D2026-03-02"
 
 
-def test_a_token_is_entered_once_and_kept_in_a_cookie_that_scripts_cannot_read(client: TestClient) -> None:
+def test_signing_in_sets_a_cookie_that_scripts_cannot_read(client: TestClient) -> None:
     wrong = client.post("/login", data={"token": "wrong", "next": "/"})
     assert (wrong.status_code, "This token is not valid." in wrong.text) == (401, True)
     entered = client.post("/login", data={"token": TOKEN, "next": "/search?q=pump"})
@@ -131,12 +129,12 @@ def test_a_token_is_entered_once_and_kept_in_a_cookie_that_scripts_cannot_read(c
 
 
 @pytest.mark.parametrize("address", ["https://evil.example", "//evil.example", "/\\evil.example", "x"])
-def test_entering_leads_to_no_other_site(client: TestClient, address: str) -> None:
+def test_signing_in_never_redirects_to_another_site(client: TestClient, address: str) -> None:
     assert client.post("/login", data={"token": TOKEN, "next": address}).headers["Location"] == "/"
 
 
 @pytest.mark.parametrize(("peer", "namespaces"), [("10.1.2.3", ["other"]), ("10.2.0.1", None)])
-def test_a_user_is_believed_from_the_proxy_alone(
+def test_the_user_header_is_trusted_only_from_the_proxy(
     chat: Chat, access_file: Path, peer: str, namespaces: list[str] | None
 ) -> None:
     app = app_over(chat.path, read_access(access_file))
@@ -161,11 +159,11 @@ def test_a_user_is_believed_from_the_proxy_alone(
             "readers.ana.token: Value should have at least",
         ),
         ('[readers.ana]\nnamespaces = ["a"]\nrole = "x"', "readers.ana.role: Extra inputs are not permitted"),
-        ("[readers", "not TOML"),
+        ("[readers", "not valid TOML"),
         ('[proxy]\nheader="X"\naddresses=["home"]\n[readers.a]\nnamespaces=["a"]', "proxy.addresses: 'home'"),
     ],
 )
-def test_a_wrong_access_file_is_told_in_one_line_without_its_tokens(
+def test_an_invalid_access_file_gives_a_one_line_error_without_its_tokens(
     tmp_path: Path, text: str, wrong: str
 ) -> None:
     path = tmp_path / "access.toml"
@@ -178,20 +176,20 @@ def test_a_wrong_access_file_is_told_in_one_line_without_its_tokens(
     assert "short" not in str(caught.value)
 
 
-def test_two_readers_with_one_token_are_refused(tmp_path: Path) -> None:
+def test_two_users_with_the_same_token_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "access.toml"
     path.write_text("".join(f'[readers.{n}]\nnamespaces = ["{n}"]\ntoken = "{TOKEN}"\n' for n in "ab"))
     with pytest.raises(AccessError, match="two readers have the same token"):
         read_access(path)
 
 
-def test_a_page_without_access_answers_to_this_machines_names_alone(chat: Chat) -> None:
+def test_without_an_access_file_only_local_host_names_are_served(chat: Chat) -> None:
     with TestClient(app_over(chat.path), base_url="http://rebound.example") as client:
         assert client.get("/api/channels").status_code == 400
         assert client.get("/api/channels", headers={"Host": "127.0.0.1:8484"}).status_code == 200
 
 
-def test_markup_of_a_message_is_text_on_every_page_and_the_policy_is_strict(client: TestClient) -> None:
+def test_every_page_escapes_message_markup_and_has_a_strict_content_policy(client: TestClient) -> None:
     client.headers = bearer(TOKEN)
     base = f"/c/{channel_path(HARBOR)}"
     for address in (base, f"{base}/w/3", f"{base}/at/4", f"{base}/w/3/gap/0", f"{base}/search?q=quoted"):
@@ -209,7 +207,7 @@ def test_markup_of_a_message_is_text_on_every_page_and_the_policy_is_strict(clie
     assert MARKUP not in client.get(f"{base}/search?q={'%3Cscript%3E'}").text
 
 
-def test_the_list_tells_what_is_new_since_the_last_visit(chat: Chat) -> None:
+def test_the_channel_list_counts_what_is_new_since_the_last_visit(chat: Chat) -> None:
     with TestClient(app_over(chat.path), base_url="http://localhost") as client:
         assert client.get("/").text.count("unread") == 3
         client.get(f"/c/{channel_path(SECRET)}")
@@ -223,6 +221,6 @@ def test_the_list_tells_what_is_new_since_the_last_visit(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("path", ["/catchup", "/api/catchup?since=2d"])
-def test_another_site_cannot_have_a_catch_up_made(client: TestClient, path: str) -> None:
+def test_another_site_cannot_request_a_catch_up(client: TestClient, path: str) -> None:
     asked = {site: bearer(EVERY) | {"Sec-Fetch-Site": site} for site in ("none", "same-origin", "cross-site")}
     assert [client.get(path, headers=headers).status_code for headers in asked.values()] == [200, 200, 403]

@@ -1,4 +1,4 @@
-"""The JSON API over a real store: what it returns, live events, bad questions."""
+"""The JSON API over a real store: answers, live events and invalid requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def client(chat: Chat) -> Iterator[TestClient]:
         yield client
 
 
-def test_channels_come_the_latest_first_with_their_size(client: TestClient) -> None:
+def test_channels_are_listed_most_recent_first_with_their_size(client: TestClient) -> None:
     channels = client.get("/api/channels").json()
     assert [(one["namespace"], one["channel"], one["windows"], one["turns"]) for one in channels] == [
         ("acme", "lab/2 100%", 2, 3),
@@ -41,7 +41,7 @@ def test_channels_come_the_latest_first_with_their_size(client: TestClient) -> N
     ]
 
 
-def test_a_channel_with_separators_in_its_name_has_an_address(chat: Chat) -> None:
+def test_a_channel_with_separators_in_its_name_has_a_working_url(chat: Chat) -> None:
     assert channel_path(LAB) == "acme/lab%252F2%20100%2525"
     assert channel_path(ChannelKey("..", ".a")) == "%252E%252E/.a"
     with served(chat.path) as address:  # the test client decodes an address twice
@@ -49,7 +49,7 @@ def test_a_channel_with_separators_in_its_name_has_an_address(chat: Chat) -> Non
         cards = _read(f"{address}/api/channels/{channel_path(LAB)}/summaries")
         older = _read(f"{address}/api/channels/{channel_path(LAB)}/summaries?before=2")
     assert one["channel"] == "lab/2 100%"
-    # The newest first, and windows without a summary too.
+    # Newest first, including windows without a summary.
     assert [(card["window"]["first_seq"], card["summary"] and card["summary"]["kind"]) for card in cards] == [
         (2, None),
         (0, "abstractive"),
@@ -69,7 +69,7 @@ def test_summaries_are_found_by_day(client: TestClient) -> None:
     assert client.get(f"{address}?on=2026-03-01").json() == []
 
 
-def test_every_passage_leads_to_its_messages(client: TestClient) -> None:
+def test_every_passage_names_its_messages(client: TestClient) -> None:
     card = client.get(f"/api/channels/{channel_path(HARBOR)}/summaries/3").json()
     text = card["summary"]["summary"]
     shown = [(text[one["start"] : one["end"]], one["seqs"], one["earlier"]) for one in card["passages"]]
@@ -78,7 +78,7 @@ def test_every_passage_leads_to_its_messages(client: TestClient) -> None:
     assert shown[2] == (" is fixed, no more oil at berth seven.", [3], False)
 
 
-def test_messages_are_read_by_place_and_by_id_with_their_neighbours(client: TestClient) -> None:
+def test_messages_are_found_by_position_and_by_id_with_their_neighbours(client: TestClient) -> None:
     address = f"/api/channels/{channel_path(HARBOR)}"
     page = client.get(f"{address}/messages?first_seq=1&limit=2").json()
     assert [(one["id"], one["author"]["name"]) for one in page] == [("h1", "Ben"), ("h2", "Cem")]
@@ -92,7 +92,7 @@ def test_messages_are_read_by_place_and_by_id_with_their_neighbours(client: Test
     )
 
 
-def test_search_finds_by_words_and_stays_in_its_channel(client: TestClient) -> None:
+def test_search_matches_words_within_one_channel(client: TestClient) -> None:
     hits = client.get(f"/api/channels/{channel_path(HARBOR)}/search?q=Noon+lunch+pump").json()
     assert (hits[0]["message"]["id"], hits[0]["words"]) == ("h2", ["noon", "lunch"])
     assert all(hit["message"]["id"].startswith("h") for hit in hits)
@@ -108,12 +108,14 @@ def test_search_finds_by_words_and_stays_in_its_channel(client: TestClient) -> N
         ("search", 400, "q: Field required"),
     ],
 )
-def test_a_bad_question_gets_one_line(client: TestClient, question: str, status: int, line: str) -> None:
+def test_an_invalid_request_gets_a_one_line_error(
+    client: TestClient, question: str, status: int, line: str
+) -> None:
     answer = client.get(f"/api/channels/{channel_path(HARBOR)}/{question}")
     assert (answer.status_code, answer.json()) == (status, {"detail": line})
 
 
-def test_openapi_describes_every_address_of_the_api_and_no_page(client: TestClient) -> None:
+def test_openapi_describes_every_api_route_and_no_page(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert sorted(path.removeprefix("/api/channels/{namespace}/{channel}") for path in paths) == [
         "",
@@ -129,7 +131,7 @@ def test_openapi_describes_every_address_of_the_api_and_no_page(client: TestClie
     assert all(operation["get"]["summary"] for operation in paths.values())
 
 
-def test_a_message_that_is_being_deleted_is_nowhere_any_more(tmp_path: Path) -> None:
+def test_a_message_being_deleted_is_no_longer_shown_anywhere(tmp_path: Path) -> None:
     with chat_of_two_namespaces(tmp_path) as chat:
         app = app_over(chat.path)
         with TestClient(app, base_url="http://localhost") as client:
@@ -159,7 +161,7 @@ def _events(stream: Any, count: int) -> list[tuple[str | None, dict[str, Any]]]:
     return found
 
 
-def test_events_tell_what_is_new_erased_and_made_again_and_go_on_where_they_broke(tmp_path: Path) -> None:
+def test_events_report_new_erased_and_updated_summaries_and_resume_after_a_break(tmp_path: Path) -> None:
     with chat_of_two_namespaces(tmp_path) as chat, served(tmp_path) as address:
         events = f"{address}/api/channels/{channel_path(HARBOR)}/events"
         with urlopen(events, timeout=10) as stream:
@@ -184,7 +186,7 @@ def test_events_tell_what_is_new_erased_and_made_again_and_go_on_where_they_brok
             assert [card["window"]["first_seq"] for _, card in _events(stream, 1)] == [7]
 
 
-def test_an_event_holds_any_text_and_its_response_is_stored_nowhere(tmp_path: Path) -> None:
+def test_events_can_carry_any_text_and_are_never_cached(tmp_path: Path) -> None:
     text = "A line separator\u2028is no end of a line, nor is\x85this."
     with chat_of_two_namespaces(tmp_path) as chat, served(tmp_path) as address:
         chat.window(HARBOR, ("Ana", "The ship has sailed."), text=text)
@@ -198,7 +200,7 @@ def test_an_event_holds_any_text_and_its_response_is_stored_nowhere(tmp_path: Pa
     assert headers.get_all("X-Accel-Buffering") == ["no"]
 
 
-def test_what_comes_while_the_list_of_channels_is_on_its_way_is_news_to_it(tmp_path: Path) -> None:
+def test_updates_that_arrive_while_the_channel_list_loads_are_not_lost(tmp_path: Path) -> None:
     with chat_of_two_namespaces(tmp_path) as chat, served(tmp_path) as address:
         with urlopen(address, timeout=10) as answer:
             found = re.search(r'sse-connect="(/events[?]state=\w+)"', answer.read().decode())
@@ -209,7 +211,7 @@ def test_what_comes_while_the_list_of_channels_is_on_its_way_is_news_to_it(tmp_p
             assert next(line for line in lines if line.startswith(b"data:")) == b"data: channels\n"
 
 
-def test_a_channel_too_long_to_keep_its_vectors_is_searched_in_the_store(chat: Chat) -> None:
+def test_a_channel_with_too_many_vectors_for_memory_is_searched_in_the_store(chat: Chat) -> None:
     embedder = HashingEmbedder()
     hot, stored = (
         Library(

@@ -1,4 +1,4 @@
-"""The page in a real browser: a live card, a gap and its evidence, search, the keyboard, and who hears it."""
+"""The pages in a real browser: live cards, gaps and evidence, search, the keyboard and accessibility."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def address(chat: Chat) -> Iterator[str]:
 
 
 def focused(page: Page) -> str:
-    """The id of what has the focus."""
+    """The id of the focused element."""
     return str(page.evaluate("document.activeElement.id"))
 
 
 def accessible(page: Page) -> list[str]:
-    """What axe finds wrong: its rules and the elements that break them."""
+    """The violations axe finds: the rules and the elements that break them."""
     found = Axe().run(page).response["violations"]
     return [f"{rule['id']}: {node['target']}" for rule in found for node in rule["nodes"]]
 
@@ -74,7 +74,7 @@ def test_a_gap_opens_the_earlier_message_that_explains_it_by_click_and_by_key(
         expect(panel).to_be_hidden()
 
 
-def test_a_sentence_leads_to_its_message_and_markup_stays_text(browser: Browser, address: str) -> None:
+def test_a_sentence_links_to_its_message_and_markup_is_escaped(browser: Browser, address: str) -> None:
     with opened(browser, f"{address}/c/acme/harbor") as page:
         page.locator("#w-0 .said", has_text="I ordered a new valve").click()
         expect(page.locator("#panel .chosen .text")).to_contain_text("I ordered a new valve for it")
@@ -86,7 +86,9 @@ def test_a_sentence_leads_to_its_message_and_markup_stays_text(browser: Browser,
         assert page.title() == "harbor · Backscroll"
 
 
-def test_a_summary_arrives_live_on_top_and_is_replaced_in_its_place(browser: Browser, tmp_path: Path) -> None:
+def test_new_summaries_appear_on_top_and_updated_ones_are_replaced_in_place(
+    browser: Browser, tmp_path: Path
+) -> None:
     with (
         chat_of_two_namespaces(tmp_path) as chat,
         served(tmp_path) as address,
@@ -101,13 +103,13 @@ def test_a_summary_arrives_live_on_top_and_is_replaced_in_its_place(browser: Bro
         chat.summarise(HARBOR, window, text="They left.", revision=1)
         expect(page.locator(".card").nth(1)).to_contain_text("They left.")
         expect(page.locator(".card")).to_have_count(4)
-        # All of it was seen, in the list too, which changes while it is open.
+        # All of it counts as seen, also in the list, which updates while it is open.
         page.goto(address)
         harbor = page.locator(".channel", has=page.get_by_text("harbor", exact=True))
         expect(harbor).to_contain_text("nothing new")
         chat.window(HARBOR, ("Cem", "Who is on watch?"), day=3)
         expect(harbor).to_contain_text("1 new")
-        # A summary that comes after its window is heard of too, and so is one that is erased.
+        # The list also shows a summary that arrives after its window, and drops one that is erased.
         late = chat.window(HARBOR, ("Dana", "The tide is late."), day=3, summarised=False)
         expect(harbor).to_contain_text("2 new")
         assert "The tide" not in harbor.inner_text()
@@ -117,7 +119,7 @@ def test_a_summary_arrives_live_on_top_and_is_replaced_in_its_place(browser: Bro
         expect(harbor).not_to_contain_text("The tide is late.")
 
 
-def test_all_of_it_can_be_done_by_keyboard(browser: Browser, address: str) -> None:
+def test_everything_can_be_done_with_the_keyboard(browser: Browser, address: str) -> None:
     with opened(browser, f"{address}/c/acme/harbor") as page:
         press = page.keyboard.press
         press("Tab")
@@ -150,7 +152,7 @@ def test_all_of_it_can_be_done_by_keyboard(browser: Browser, address: str) -> No
         page.wait_for_url(f"{address}/")
 
 
-def test_a_reader_catches_up_by_keyboard_and_every_line_leads_to_its_message(
+def test_a_catch_up_works_with_the_keyboard_and_every_line_links_to_its_message(
     browser: Browser, address: str
 ) -> None:
     with opened(browser, f"{address}/c/acme/harbor") as page:
@@ -172,7 +174,7 @@ def test_a_reader_catches_up_by_keyboard_and_every_line_leads_to_its_message(
         expect(page.locator(".item").first).to_be_focused()
 
 
-def test_what_came_since_the_last_visit_is_one_click_away(browser: Browser, tmp_path: Path) -> None:
+def test_a_catch_up_since_the_last_visit_is_one_click_away(browser: Browser, tmp_path: Path) -> None:
     with (
         chat_of_two_namespaces(tmp_path) as chat,
         served(tmp_path) as address,
@@ -185,7 +187,7 @@ def test_what_came_since_the_last_visit_is_one_click_away(browser: Browser, tmp_
         expect(page.locator("main")).to_contain_text("After the message from Tue 3 Mar 2026, 09:05 UTC")
 
 
-def test_right_to_left_text_and_emoji_keep_their_place(browser: Browser, tmp_path: Path) -> None:
+def test_right_to_left_text_and_emoji_are_laid_out_correctly(browser: Browser, tmp_path: Path) -> None:
     hebrew, family = "מי מביא את הדוחות של הנמל?", "\N{MAN}\u200d\N{WOMAN}\u200d\N{GIRL}"
     key = ChannelKey("acme", "נמל 🚢")
     with chat_of_two_namespaces(tmp_path) as chat, served(tmp_path) as address:
@@ -203,7 +205,7 @@ def test_right_to_left_text_and_emoji_keep_their_place(browser: Browser, tmp_pat
             expect(page.locator("h1")).to_have_text("נמל 🚢")
 
 
-def test_a_day_is_jumped_to(browser: Browser, address: str) -> None:
+def test_you_can_jump_to_a_day(browser: Browser, address: str) -> None:
     with opened(browser, f"{address}/c/acme/harbor") as page:
         page.get_by_label("Go to day").fill("2026-03-02")
         page.get_by_role("button", name="Go", exact=True).click()
@@ -214,7 +216,9 @@ def test_a_day_is_jumped_to(browser: Browser, address: str) -> None:
 
 
 @pytest.mark.parametrize("device", [DESK, PHONE], ids=["light desk", "dark phone"])
-def test_axe_finds_nothing_wrong(browser: Browser, address: str, device: dict[str, object]) -> None:
+def test_axe_finds_no_accessibility_violations(
+    browser: Browser, address: str, device: dict[str, object]
+) -> None:
     with opened(browser, address, **device) as page:
         assert accessible(page) == []
         page.goto(f"{address}/c/acme/harbor")
@@ -227,10 +231,10 @@ def test_axe_finds_nothing_wrong(browser: Browser, address: str, device: dict[st
         page.goto(f"{address}/search?q=pump")
         assert accessible(page) == []
         width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert width == 0  # nothing hangs over the edge
+        assert width == 0  # no horizontal scrolling
 
 
-def test_the_colours_are_switched_and_stay(browser: Browser, address: str) -> None:
+def test_the_chosen_colours_are_remembered(browser: Browser, address: str) -> None:
     with opened(browser, address, color_scheme="light") as page:
         paper = "getComputedStyle(document.body).backgroundColor"
         light = page.evaluate(paper)
@@ -242,7 +246,7 @@ def test_the_colours_are_switched_and_stay(browser: Browser, address: str) -> No
         assert page.evaluate(paper) != light
 
 
-def test_without_scripts_every_link_leads_to_a_page(browser: Browser, address: str) -> None:
+def test_without_javascript_every_link_opens_a_page(browser: Browser, address: str) -> None:
     with opened(browser, f"{address}/c/acme/harbor", java_script_enabled=False) as page:
         page.locator("#w-3 .gap").click()
         expect(page.locator("main .evidence .chosen .text")).to_have_text(

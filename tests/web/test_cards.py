@@ -1,4 +1,4 @@
-"""Cards as they are drawn: what stands beside a line, and where its parts lead."""
+"""Cards as they are displayed: the notes next to a line, and where its parts link to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backscroll.web.cards import Segment, fallback, lines
 from support.reading import HARBOR, LAB, chat_of_two_namespaces, made_of
 
 
-def test_an_earlier_message_stands_beside_the_phrase_that_it_explains(tmp_path: Path) -> None:
+def test_an_earlier_message_is_shown_next_to_the_phrase_it_explains(tmp_path: Path) -> None:
     with chat_of_two_namespaces(tmp_path):
         newest, _ = made_of(tmp_path)[0].cards(HARBOR)
     line = lines(newest)[0]
@@ -30,7 +30,7 @@ def test_an_earlier_message_stands_beside_the_phrase_that_it_explains(tmp_path: 
     assert line.words == "The old one is fixed, no more oil at berth seven."
 
 
-def test_what_no_message_supports_is_marked_in_a_models_summary(tmp_path: Path) -> None:
+def test_unsupported_details_of_a_models_summary_are_marked(tmp_path: Path) -> None:
     with chat_of_two_namespaces(tmp_path):
         cards = made_of(tmp_path)[0].cards(LAB)
     (line,) = lines(cards[1])
@@ -51,5 +51,5 @@ def test_what_no_message_supports_is_marked_in_a_models_summary(tmp_path: Path) 
         ("summary: error", "error"),
     ],
 )
-def test_a_card_says_in_words_why_the_model_was_replaced(degraded: str, words: str) -> None:
+def test_a_card_explains_why_the_model_was_not_used(degraded: str, words: str) -> None:
     assert fallback(degraded) == words

@@ -1,4 +1,4 @@
-"""Catching readers up over a real store: what is told, what it leads to, whose channels are read."""
+"""Catch-ups over a real store: their content, their links, and the channels they read."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ids(items: Sequence[dict[str, Any]]) -> list[str]:
     return [item["messages"][0]["id"] for item in items]
 
 
-def test_what_is_for_the_reader_comes_first_and_every_line_names_its_messages(client: TestClient) -> None:
+def test_items_for_the_user_come_first_and_every_line_names_its_messages(client: TestClient) -> None:
     fields = asked(client, channel="acme/harbor")
     (harbor,) = fields["channels"]
     assert (fields["me"], fields["messages"], fields["time_zone"]) == ("Cem", 5, "UTC")
@@ -67,7 +67,7 @@ def test_what_is_for_the_reader_comes_first_and_every_line_names_its_messages(cl
     assert harbor["windows"] == {"reused": 2, "provisional": 0}
 
 
-def test_all_channels_make_one_digest_the_busiest_first_and_quiet_ones_are_named(client: TestClient) -> None:
+def test_all_channels_are_listed_busiest_first_and_quiet_ones_are_named(client: TestClient) -> None:
     fields = asked(client, until="latest")
     assert [one["channel"] for one in fields["channels"]] == ["harbor", "lab/2 100%", "plans"]
     later = asked(client, since="2026-03-03")
@@ -78,7 +78,7 @@ def test_all_channels_make_one_digest_the_busiest_first_and_quiet_ones_are_named
     assert (none["channels"], none["messages"], len(none["quiet"])) == ([], 0, 3)
 
 
-def test_a_span_begins_after_the_message_that_was_read_last(client: TestClient) -> None:
+def test_a_period_can_start_after_the_last_message_read(client: TestClient) -> None:
     (harbor,) = asked(client, since="h2", channel="harbor")["channels"]
     assert (harbor["first"]["id"], harbor["last"]["id"], harbor["messages"]) == ("h3", "h4", 2)
 
@@ -93,7 +93,7 @@ def test_a_span_begins_after_the_message_that_was_read_last(client: TestClient) 
         ({"max_tokens": 5}, 400, "max_tokens: Input should be greater than or equal to 32"),
     ],
 )
-def test_a_wrong_span_or_channel_gets_one_line(
+def test_an_invalid_period_or_channel_gets_a_one_line_error(
     client: TestClient, query: dict[str, object], status: int, line: str
 ) -> None:
     answer = client.get("/api/catchup", params={**ALL, **query})
@@ -102,7 +102,7 @@ def test_a_wrong_span_or_channel_gets_one_line(
     assert page.status_code == (200 if "max_tokens" in query else status)
 
 
-def test_the_page_leads_from_every_line_to_its_message_and_shows_markup_as_text(client: TestClient) -> None:
+def test_the_page_links_every_line_to_its_message_and_escapes_markup(client: TestClient) -> None:
     page = client.get("/catchup", params={**ALL, "channel": "acme/harbor"}).text
     assert page.index("For Cem") < page.index("Decisions") < page.index("Open questions")
     assert f'href="/c/{channel_path(HARBOR)}/at/1"' in page
@@ -111,7 +111,7 @@ def test_the_page_leads_from_every_line_to_its_message_and_shows_markup_as_text(
     assert "<img src=x" not in page
 
 
-def test_a_name_is_kept_until_it_is_taken_away(chat: Chat) -> None:
+def test_your_name_is_remembered_until_you_clear_it(chat: Chat) -> None:
     with TestClient(app_over(chat.path), base_url="http://localhost") as client:
         named = client.get("/catchup", params={"since": "2026-03-01", "me": "Cem"})
         assert "HttpOnly" in named.headers["Set-Cookie"]
@@ -122,7 +122,7 @@ def test_a_name_is_kept_until_it_is_taken_away(chat: Chat) -> None:
         assert 'value="佐藤; ü"' in client.get("/catchup?since=2026-03-01").text
 
 
-def test_a_channel_name_in_two_namespaces_has_to_be_told_apart(tmp_path: Path) -> None:
+def test_a_channel_name_in_two_namespaces_must_be_qualified(tmp_path: Path) -> None:
     with empty_chat(tmp_path) as chat:
         chat.window(HARBOR, ("Ana", "Hello."))
         chat.window(SECRET._replace(channel="harbor"), ("Gus", "Hello."))
@@ -136,7 +136,7 @@ def test_a_channel_name_in_two_namespaces_has_to_be_told_apart(tmp_path: Path) -
 
 
 class Counted:
-    """Digests of nothing, which count how often they are made, and wait for `open`."""
+    """Makes empty digests, counts its calls, and waits for `open`."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -151,7 +151,7 @@ class Counted:
         return []
 
 
-def test_a_digest_is_made_again_only_when_the_store_or_the_question_has_changed(tmp_path: Path) -> None:
+def test_a_digest_is_cached_until_the_store_or_the_request_changes(tmp_path: Path) -> None:
     with empty_chat(tmp_path) as chat:
         chat.window(HARBOR, ("Ana", "We decided to keep it."))
         digest, (library, _) = Counted(), made_of(chat.path)
@@ -166,7 +166,7 @@ def test_a_digest_is_made_again_only_when_the_store_or_the_question_has_changed(
         assert digest.made == 3
 
 
-def test_a_reader_is_told_to_come_again_where_too_many_are_caught_up_at_once(tmp_path: Path) -> None:
+def test_too_many_catch_ups_at_once_get_a_try_again_error(tmp_path: Path) -> None:
     with empty_chat(tmp_path) as chat:
         chat.window(HARBOR, ("Ana", "We decided to keep it."))
         digest, (library, _) = Counted(), made_of(chat.path)
@@ -185,7 +185,7 @@ def test_a_reader_is_told_to_come_again_where_too_many_are_caught_up_at_once(tmp
     assert (answer.status_code, "try again shortly" in answer.json()["detail"]) == (503, True)
 
 
-def test_what_is_being_deleted_is_in_no_catch_up(tmp_path: Path) -> None:
+def test_messages_being_deleted_are_left_out_of_catch_ups(tmp_path: Path) -> None:
     with empty_chat(tmp_path) as chat:
         chat.window(HARBOR, ("Ana", "We decided to sell the crane."), ("Ben", "Where is the crane driver?"))
         with TestClient(app_over(chat.path), base_url="http://localhost") as client:
@@ -196,7 +196,7 @@ def test_what_is_being_deleted_is_in_no_catch_up(tmp_path: Path) -> None:
     assert after["channels"][0]["left_out"]["deleted"] == 1
 
 
-def test_many_are_caught_up_at_once_over_the_same_channel(chat: Chat) -> None:
+def test_many_users_can_catch_up_on_the_same_channel_at_once(chat: Chat) -> None:
     with served(chat.path) as address, ThreadPoolExecutor(8) as readers:
 
         def read(number: int) -> list[str]:

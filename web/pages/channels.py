@@ -1,4 +1,4 @@
-"""The pages that live: the list of channels, and a channel's timeline."""
+"""The pages that update live: the list of channels and a channel's timeline."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _PAGE = 20  # cards
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A channel in the list: how many windows are new (None where none was seen), and its latest one.
+    """A channel in the list: how many windows are new (None if it was never visited), and its latest card.
 
-    `since` is the id of the last message that was seen, where there are newer ones.
+    `since` is the id of the last message seen, if there are newer ones.
     """
 
     entry: ChannelEntry
@@ -42,29 +42,29 @@ class _Listed:
 
 
 @router.get("/")
-def channels(request: Request, reader: CurrentUser) -> Response:
+def channels(request: Request, user: CurrentUser) -> Response:
     """All channels with what is new since the last visit."""
     store = library_of(request).store
-    state = _state(store, reader)  # before what is shown: what comes meanwhile is then news
-    listed = _listed(request, store.channels(reader.namespaces), latest=True)
-    return page(request, "channels.html", reader=reader, listed=listed, state=state)
+    state = _state(store, user)  # taken before the list, so that later changes count as news
+    listed = _listed(request, store.channels(user.namespaces), latest=True)
+    return page(request, "channels.html", user=user, listed=listed, state=state)
 
 
-def _known_state(request: Request, reader: CurrentUser, state: str = "") -> str:
-    """The state of the reader's channels that a page shows; the present one without it."""
-    return state or _state(library_of(request).store, reader)
+def _known_state(request: Request, user: CurrentUser, state: str = "") -> str:
+    """The state of the user's channels that the page shows; the current state if the page names none."""
+    return state or _state(library_of(request).store, user)
 
 
 @router.get("/events", response_class=EventSourceResponse)
 async def changes(
-    request: Request, reader: CurrentUser, last: Annotated[str, Depends(_known_state)]
+    request: Request, user: CurrentUser, last: Annotated[str, Depends(_known_state)]
 ) -> AsyncIterator[ServerSentEvent]:
-    """Tells the list of channels that a channel of the reader has changed since a `state` of them."""
+    """Send an event when any of the user's channels has changed since the given `state`."""
     store = library_of(request).store
 
     def news() -> list[ServerSentEvent]:
         nonlocal last
-        before, last = last, _state(store, reader)
+        before, last = last, _state(store, user)
         return [ServerSentEvent(event="change", raw_data="channels")] if last != before else []
 
     async for event in watcher_of(request).events(news):
@@ -74,12 +74,12 @@ async def changes(
 @router.get("/c/{namespace}/{channel}")
 def timeline(
     request: Request,
-    reader: CurrentUser,
+    user: CurrentUser,
     entry: Channel,
     before: Annotated[int | None, Query(ge=0, lt=1 << 62)] = None,
     on: str = "",
 ) -> Response:
-    """The cards of a channel, the newest first."""
+    """The cards of a channel, newest first."""
     library, day = library_of(request), _day(on)
     cards = library.cards(entry.key, before=before, on=day, limit=_PAGE + 1)
     more, cards = len(cards) > _PAGE, cards[:_PAGE]
@@ -89,7 +89,7 @@ def timeline(
     response = page(
         request,
         "timeline.html",
-        reader=reader,
+        user=user,
         entry=entry,
         key=entry.key,
         cards=cards,
@@ -98,8 +98,8 @@ def timeline(
         on=day,
         seen=seen,
         unread=_last_seen(library, entry, seen),
-        others=_listed(request, library.store.channels(reader.namespaces)[:50], latest=False),
-        # Where the live cards go on: all that is on the page, or older, is no news.
+        others=_listed(request, library.store.channels(user.namespaces)[:50], latest=False),
+        # Live cards start after these: what is on the page, or older, is not news.
         since=max([-1, *(card.window.first_seq for card in cards if card.summary)]),
         revision=max([0, *marks.values()]),
     )
@@ -110,7 +110,7 @@ def timeline(
 
 @router.post("/c/{namespace}/{channel}/seen")
 def seen(request: Request, entry: Channel) -> Response:
-    """The reader has seen the cards that came while the page was open."""
+    """Mark the cards that arrived while the page was open as seen."""
     response = Response(status_code=204)
     mark_seen(request, response, entry.key, entry.windows)
     return response
@@ -124,7 +124,7 @@ async def live_cards(
     revision: Place = 0,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Cards as they come, drawn."""
+    """Send new cards as rendered HTML."""
     library = library_of(request)
     marks = ChannelMarks(library.store, entry.key, *ChannelMarks.resume(last_event_id, since, revision))
     template = templates.get_template("live_card.html")
@@ -139,10 +139,10 @@ async def live_cards(
         yield event
 
 
-def _state(store: StoreReader, reader: User) -> str:
-    """What tells one state of the reader's channels from another."""
-    activity = sorted(store.activity(reader.namespaces).items())
-    state = repr((store.channels(reader.namespaces), activity))
+def _state(store: StoreReader, user: User) -> str:
+    """A hash of the user's channels and their activity, to detect changes."""
+    activity = sorted(store.activity(user.namespaces).items())
+    state = repr((store.channels(user.namespaces), activity))
     return blake2b(state.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -158,7 +158,7 @@ def _listed(request: Request, entries: Sequence[ChannelEntry], *, latest: bool) 
 
 
 def _last_seen(library: Library, entry: ChannelEntry, seen: int | None) -> str | None:
-    """The id of the last message that was seen at the last visit, where there are newer ones."""
+    """The id of the last message seen at the last visit; None if there are no newer ones."""
     if not seen or seen >= entry.windows:
         return None
     window = library.store.windows(entry.key)[seen - 1]
@@ -166,10 +166,10 @@ def _last_seen(library: Library, entry: ChannelEntry, seen: int | None) -> str |
 
 
 def _day(text: str) -> date | None:
-    """The day of a form's field; an empty one is none.
+    """The date in a form field; None if it is empty.
 
     Raises:
-        HTTPException: 400 where it is no day.
+        HTTPException: 400 if it is not a date.
     """
     try:
         return date.fromisoformat(text) if text.strip() else None

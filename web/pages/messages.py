@@ -1,4 +1,4 @@
-"""The pages of messages: of a window, around one, and those that a sentence or a phrase leads to."""
+"""The message pages: a window, a message in context, and the sources of a sentence or phrase."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _AROUND_EVIDENCE = 2
 
 
 @router.get("/c/{namespace}/{channel}/w/{seq}")
-def window(request: Request, reader: CurrentUser, entry: Channel, seq: int) -> Response:
-    """All messages of the window that holds a turn."""
+def window(request: Request, user: CurrentUser, entry: Channel, seq: int) -> Response:
+    """All messages of the window that contains a turn."""
     card = _card(request, entry, seq)
     turns = library_of(request).store.turns(entry.key, card.window.first_seq, card.window.last_seq)
-    return _page(request, "window.html", reader, card, entry=entry, turns=turns)
+    return _page(request, "window.html", user, card, entry=entry, turns=turns)
 
 
 @router.get("/c/{namespace}/{channel}/at/{seq}")
-def message(request: Request, reader: CurrentUser, entry: Channel, seq: int) -> Response:
-    """A message with those around it."""
+def message(request: Request, user: CurrentUser, entry: Channel, seq: int) -> Response:
+    """A message and those around it."""
     card = _card(request, entry, seq)
     turns = library_of(request).context(entry.key, seq, _AROUND)
     return _page(
         request,
         "message.html",
-        reader,
+        user,
         card,
         entry=entry,
         turns=turns,
@@ -55,17 +55,17 @@ def message(request: Request, reader: CurrentUser, entry: Channel, seq: int) -> 
 
 @router.get("/c/{namespace}/{channel}/w/{seq}/rests")
 def rests(
-    request: Request, reader: CurrentUser, entry: Channel, seq: int, on: Annotated[list[Place], Query()]
+    request: Request, user: CurrentUser, entry: Channel, seq: int, on: Annotated[list[Place], Query()]
 ) -> Response:
-    """The messages that a sentence rests on."""
+    """The messages a sentence is based on."""
     card = _card(request, entry, seq)
     turns = library_of(request).store.turns_at(entry.key, on[:10])
-    return _page(request, "rests.html", reader, card, entry=entry, turns=turns)
+    return _page(request, "rests.html", user, card, entry=entry, turns=turns)
 
 
 @router.get("/c/{namespace}/{channel}/w/{seq}/gap/{number}")
-def gap(request: Request, reader: CurrentUser, entry: Channel, seq: int, number: int) -> Response:
-    """What a phrase presupposes, and the earlier messages that say it, in their context."""
+def gap(request: Request, user: CurrentUser, entry: Channel, seq: int, number: int) -> Response:
+    """What a phrase presupposes, and the earlier messages that explain it, in context."""
     card = _card(request, entry, seq)
     summary = card.summary
     if summary is None or not 0 <= number < len(summary.gaps):
@@ -80,7 +80,7 @@ def gap(request: Request, reader: CurrentUser, entry: Channel, seq: int, number:
     return _page(
         request,
         "gap.html",
-        reader,
+        user,
         card,
         entry=entry,
         turns=turns,
@@ -91,7 +91,7 @@ def gap(request: Request, reader: CurrentUser, entry: Channel, seq: int, number:
 
 
 def _explaining(summary: Summary, gap: GapEntry, number: int) -> list[MemoryEntry]:
-    """The memory that resolves a gap; where none does, the two messages that came closest."""
+    """The memory that resolves a gap, or the two closest messages if none does."""
     if gap.evidence:
         found = [entry for entry in summary.memory if entry.id in gap.evidence]
     else:
@@ -103,7 +103,7 @@ def _explaining(summary: Summary, gap: GapEntry, number: int) -> list[MemoryEntr
 def _page(
     request: Request,
     template: str,
-    reader: User,
+    user: User,
     card: Card,
     *,
     entry: ChannelEntry,
@@ -111,9 +111,9 @@ def _page(
     marked_gaps: Sequence[tuple[int, GapEntry]] | None = None,
     **shown: Any,
 ) -> Response:
-    """A page of turns that belong to a card, with all gaps of its window marked or those given."""
+    """A page of turns, with the given gaps marked, or all gaps of the card's window."""
     pieces = _pieces(card, turns, marked_gaps)
-    channel = {"reader": reader, "entry": entry, "key": entry.key}
+    channel = {"user": user, "entry": entry, "key": entry.key}
     return page(request, template, **channel, card=card, turns=turns, pieces=pieces, **shown)
 
 
@@ -127,7 +127,7 @@ def _card(request: Request, entry: ChannelEntry, seq: int) -> Card:
 def _pieces(
     card: Card, turns: Sequence[Turn], gaps: Sequence[tuple[int, GapEntry]] | None
 ) -> dict[int, list[Text]]:
-    """The texts of turns by place; those of the card's window with their gaps marked."""
+    """The text of each turn by `seq`, with its gaps marked."""
     if gaps is None:
         gaps = list(enumerate(card.summary.gaps)) if card.summary else []
     return {

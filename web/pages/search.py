@@ -1,4 +1,4 @@
-"""The pages of what is looked for: catching up, and search."""
+"""The catch-up and search pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SINCE = "yesterday"
 _TOKENS, _TOKENS_OF_ALL = 600, 1500
 
 
-_SEARCHED = 12  # channels at once, the latest ones
+_SEARCHED = 12  # most recent channels searched at once
 
 
 _FOUND = 20
@@ -40,15 +40,15 @@ Searched = Annotated[str, Query(max_length=1000)]
 @router.get("/catchup")
 def catchup(
     request: Request,
-    reader: CurrentUser,
+    user: CurrentUser,
     *,
     channel: Name = "",
     since: Name = "",
     until: Name = "",
     me: Annotated[str | None, Query(max_length=512)] = None,
 ) -> Response:
-    """What the reader has missed, in a channel or in all: what is for them first."""
-    entries, catch_up = channels_called(request, reader, channel), catch_up_of(request)
+    """What the user has missed in one channel or in all; what concerns them comes first."""
+    entries, catch_up = channels_called(request, user, channel), catch_up_of(request)
     name = kept_name(request) if me is None else me.strip()
     since = since.strip() or _SINCE
     tokens = _TOKENS if channel else _TOKENS_OF_ALL
@@ -57,15 +57,15 @@ def catchup(
         found = catch_up.missed(
             entries, since=since, until=until.strip() or None, me=name or None, max_tokens=tokens
         )
-    except PeriodError as err:  # told beside the form, to be put right
+    except PeriodError as err:  # shown next to the form, so that the user can correct it
         wrong = str(err)
     response = page(
         request,
         "catchup.html",
-        reader=reader,
+        user=user,
         found=found,
         wrong=wrong,
-        entries=library_of(request).store.channels(reader.namespaces),
+        entries=library_of(request).store.channels(user.namespaces),
         key=entries[0].key if channel else None,
         zone=catch_up.zone,
         zone_name=catch_up.zone_name,
@@ -81,28 +81,26 @@ def catchup(
 
 
 @router.get("/search")
-def search_everywhere(request: Request, reader: CurrentUser, q: Searched = "") -> Response:
-    """Search in each of the latest channels, every one by itself."""
+def search_everywhere(request: Request, user: CurrentUser, q: Searched = "") -> Response:
+    """Search each of the most recent channels separately."""
     library = library_of(request)
-    entries = library.store.channels(reader.namespaces)
+    entries = library.store.channels(user.namespaces)
     found = [(entry, library.search(entry.key, q, 5)) for entry in entries[:_SEARCHED]] if q.strip() else []
     found = _best_first([(entry, hits) for entry, hits in found if hits])
     left_out = max(0, len(entries) - _SEARCHED)
-    return page(request, "search.html", reader=reader, q=q, found=found, left_out=left_out)
+    return page(request, "search.html", user=user, q=q, found=found, left_out=left_out)
 
 
 @router.get("/c/{namespace}/{channel}/search")
-def search_channel(request: Request, reader: CurrentUser, entry: Channel, q: Searched = "") -> Response:
+def search_channel(request: Request, user: CurrentUser, entry: Channel, q: Searched = "") -> Response:
     """Search in one channel."""
     hits = list[Hit]() if not q.strip() else library_of(request).search(entry.key, q, _FOUND)
     found = [(entry, hits)] if hits else []
-    return page(
-        request, "search.html", reader=reader, q=q, found=found, left_out=0, entry=entry, key=entry.key
-    )
+    return page(request, "search.html", user=user, q=q, found=found, left_out=0, entry=entry, key=entry.key)
 
 
 def _best_first(found: list[tuple[ChannelEntry, list[Hit]]]) -> list[tuple[ChannelEntry, list[Hit]]]:
-    """The channels whose messages hold most words of the query first; those without any where all are."""
+    """Channels by how many query words a message contains; those with none are kept only if all have none."""
 
     def held(hits: Sequence[Hit]) -> int:
         return max(sum(map(tells, hit.words)) for hit in hits)

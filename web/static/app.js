@@ -5,7 +5,7 @@
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
   const store = {
     get(name) { try { return localStorage.getItem(name); } catch { return null; } },
-    set(name, value) { try { localStorage.setItem(name, value); } catch { /* the choice is not kept */ } },
+    set(name, value) { try { localStorage.setItem(name, value); } catch { /* the choice is not saved */ } },
   };
 
   // Colours: system, light or dark.
@@ -24,7 +24,7 @@
     showTheme();
   };
 
-  // The panel shows what a link asks for. Closing it returns the focus to where it was.
+  // The panel shows the target of a link. Closing it returns the focus to where it was.
   const panel = $("#panel");
   let opener = null;
   const close = () => {
@@ -71,7 +71,7 @@
       event.preventDefault();
       htmx.swap(there, event.detail.data, { swapStyle: "outerHTML" });
     } else if (Number(id.slice(2)) < newest) {
-      event.preventDefault(); // it belongs to a part that is not on the page
+      event.preventDefault(); // it belongs to a window that is not on this page
     }
   });
   document.addEventListener("htmx:sseMessage", (event) => {
@@ -84,7 +84,7 @@
     if (!document.hidden && unread) { unread = 0; count(); visit(); }
   });
 
-  // The keyboard.
+  // Keyboard shortcuts.
   const help = $("#help"), single = $("#shortcuts");
   single.checked = store.get("shortcuts") !== "off";
   single.addEventListener("change", () => store.set("shortcuts", single.checked ? "on" : "off"));

@@ -1,4 +1,4 @@
-// Apply the chosen colours before the page is drawn.
+// Apply the chosen colours before the first paint.
 (() => {
   let chosen = null;
   try { chosen = localStorage.getItem("theme"); } catch { /* storage may be forbidden */ }
