@@ -1,1 +1,1 @@
-"""All settings, typed, with their defaults and descriptions."""
+"""The settings, with their types, defaults and descriptions."""

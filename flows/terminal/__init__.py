@@ -1,1 +1,1 @@
-"""What a person sees in a terminal: cards, progress, results, errors."""
+"""Terminal output: cards, progress, results and errors."""

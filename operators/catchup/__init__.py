@@ -1,1 +1,1 @@
-"""What happened since somebody was last there, as a digest."""
+"""Catch-ups: a digest of what happened while a user was away."""

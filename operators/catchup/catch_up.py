@@ -1,10 +1,10 @@
-"""What happened in a span of a channel, for somebody who was away: one digest of cited lines.
+"""Catch-ups: what happened in a channel while the user was away, as one digest of cited lines.
 
-First what is for the reader: questions to them, actions they own, mentions, replies to them. Then
-decisions, actions with owner and date, open questions, highlights. Every line is made of verbatim
-words, carries the messages it rests on, and is followed by what it leans on. Windows that a store
-has summaries of give their evidence and, where a model wrote them, their text; for the rest evidence
-is found anew. The channel's busiest language gives the headings.
+What concerns the user comes first: questions to them, actions they own, mentions, and replies to them.
+Then come decisions, actions with owner and date, open questions, and highlights. Every line quotes
+messages verbatim, cites them, and is followed by the earlier messages that explain it. If the store
+has a summary of a window, its evidence is used, and its text too if a model wrote it; for other windows
+the evidence is retrieved. The headings are in the language most used in the channel.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from backscroll.operators.summary.record import Summary
 
 __all__ = ["catch_up", "in_span"]
 
-_SHARES = (0.3, 0.25, 0.2, 0.1, 0.15)  # of the tokens, for the sections that have something to say
+_SHARES = (0.3, 0.25, 0.2, 0.1, 0.15)  # of the tokens, one for each section that is not empty
 
 
 _OF_KIND = {"decision": "decisions", "action": "actions", "question": "questions", "highlight": "highlights"}
 
 
-_LEAST_TOKENS = 60  # of a channel
+_LEAST_TOKENS = 60  # per channel
 
 
-_LEAST_SALIENCE = 0.25  # of a highlight
+_LEAST_SALIENCE = 0.25  # for a highlight
 
 
 def catch_up(
@@ -61,17 +61,18 @@ def catch_up(
     cutter: WindowCutter | None = None,
     suggested: Mapping[ChannelKey, Suggested] | None = None,
 ) -> list[ChannelDigest]:
-    """The digests of the channels with something in the span, the busiest first.
+    """The digests of the channels with messages in the period, busiest first.
 
     Args:
-        channels: what was read of them.
-        spans: what the reader has missed.
-        recalling: how evidence is found where no summary has it.
-        me: the reader.
-        max_tokens: of the words of all lines; each channel gets its part by its messages, 60 or more.
-        zone: in which days are meant.
-        cutter: how turns that no window holds yet are cut.
-        suggested: items that a model found, by channel; rules find the others.
+        channels: the channels and their turns.
+        spans: the period the user has missed.
+        recalling: finds evidence where no summary has it.
+        me: the user.
+        max_tokens: the limit for the words of all lines. Each channel gets a share in proportion to its
+            messages, but at least 60.
+        zone: the time zone of days such as "tomorrow".
+        cutter: cuts the turns that are in no window yet.
+        suggested: items that a model found, by channel; rules find the items of the other channels.
     """
     missed = {channel.key: (channel, in_span(channel, spans)) for channel in channels}
     missed = {key: found for key, found in missed.items() if any(not turn.deleted for turn in found[1])}
@@ -80,19 +81,19 @@ def catch_up(
     for channel, turns in missed.values():
         tokens = max(_LEAST_TOKENS, max_tokens * len(turns) // total) if len(missed) > 1 else max_tokens
         model = (suggested or {}).get(channel.key)
-        reading = _DigestBuilder(channel, turns, me, zone, recalling, cutter or WindowCutter(), model)
-        digests.append(reading.digest(tokens))
+        builder = _DigestBuilder(channel, turns, me, zone, recalling, cutter or WindowCutter(), model)
+        digests.append(builder.digest(tokens))
     return sorted(digests, key=lambda digest: (-digest.messages, str(digest.key)))
 
 
 def in_span(channel: ChannelRead, spans: Period) -> list[Turn]:
-    """The turns of a channel that are in the span, deleted ones too."""
+    """The turns of a channel that are in the period, including deleted ones."""
     return [turn for turn in channel.turns if spans.holds(channel.key, turn)]
 
 
 @dataclass
 class _DigestBuilder:
-    """One channel's span while its digest is made."""
+    """Builds the digest of one channel."""
 
     channel: ChannelRead
     inside: Sequence[Turn]
@@ -107,14 +108,14 @@ class _DigestBuilder:
         self.by_rules = self.model is None or self.model.degraded is not None
         self.live = [turn for turn in self.inside if not turn.deleted]
         self.known = {turn.id: turn for turn in self.channel.turns if not turn.deleted}
-        self.readings = analyse_turns(self.live)
-        self.threads = from_threads(self.readings, self.known)
+        self.analysed_turns = analyse_turns(self.live)
+        self.threads = from_threads(self.analysed_turns, self.known)
         self.parts = list(self._windows())
         self.part_of = {turn.id: place for place, part in enumerate(self.parts) for turn in part.turns}
         self.records = {place: self._record(part) for place, part in enumerate(self.parts)}
 
     def digest(self, tokens: int) -> ChannelDigest:
-        """The digest, its lines within the tokens."""
+        """The digest, with lines of at most `tokens` in all."""
         reused = sum(record is not None for record in self.records.values())
         candidates = self._candidates()
         single = self.live[0] if len(self.live) == 1 else None
@@ -127,7 +128,7 @@ class _DigestBuilder:
         model = self.model or Suggested()
         return ChannelDigest(
             key=self.channel.key,
-            book=main_book(self.readings),
+            book=main_book(self.analysed_turns),
             advice=self._advice(candidates),
             messages=len(self.live),
             people=tuple(dict.fromkeys(turn.author.name for turn in self.live if not turn.author.bot)),
@@ -148,7 +149,7 @@ class _DigestBuilder:
         )
 
     def _windows(self) -> Iterator[Window]:
-        """The span by windows: of those that are closed what is in the span, and the rest as it is cut."""
+        """The period as windows: the part of each closed window in the period, then the open turns as cut."""
         history = self.channel.history
         inside = dict[int, list[Turn]]()
         beyond = list[Turn]()
@@ -168,7 +169,7 @@ class _DigestBuilder:
             yield last
 
     def _record(self, part: Window) -> Summary | None:
-        """The finished summary of a window that is in the span as a whole."""
+        """The finished summary of a window, if the whole window is in the period."""
         ref = part.ref
         if ref.last_seq >= self.channel.history.recorded_until:
             return None
@@ -176,35 +177,35 @@ class _DigestBuilder:
         return self.channel.record(ref) if whole == list(part.turns) else None
 
     def _candidates(self) -> dict[str, list[CatchupItem]]:
-        """What there is to tell, by section, the best first."""
+        """The candidate items by section, best first."""
         by_id = self._found()
         sections: dict[str, list[CatchupItem]] = {name: [] for name in SECTIONS}
-        for reading in self.readings:
-            turn, found = reading.turn, by_id.get(reading.turn.id)
-            mine = None if self.me is None else self._for_me(reading, found, self.me)
+        for analysed in self.analysed_turns:
+            turn, found = analysed.turn, by_id.get(analysed.turn.id)
+            mine = None if self.me is None else self._for_me(analysed, found, self.me)
             if mine is not None:
                 sections["for_me"].append(mine)
             elif found is not None:
                 sections[_OF_KIND[found.kind]].append(found)
-            elif self.by_rules and not turn.author.bot and reading.salience >= _LEAST_SALIENCE:
-                sections["highlights"].append(self._highlight(reading))
+            elif self.by_rules and not turn.author.bot and analysed.salience >= _LEAST_SALIENCE:
+                sections["highlights"].append(self._highlight(analysed))
         for items in sections.values():
             items.sort(key=lambda item: (-item.score, item.turn.seq))
-        if not any(sections.values()):  # greetings, or bots alone: something of it all the same
-            sections["highlights"] = [self._highlight(max(self.readings, key=lambda one: one.salience))]
+        if not any(sections.values()):  # only greetings or bots: still show something
+            sections["highlights"] = [self._highlight(max(self.analysed_turns, key=lambda one: one.salience))]
         return sections
 
     def _found(self) -> dict[str, CatchupItem]:
-        """Items by the id of their first message: the model's, or those of the rules."""
+        """Items by the id of their first message, from the model or from the rules."""
         if self.model is not None and not self.by_rules:
             return {item.turn.id: item for item in reversed(self.model.items)}
         authors = {turn.author.id: turn.author for turn in self.channel.turns if not turn.deleted}
         people = [Person.named(author.id, authors.values()) for author in authors.values() if not author.bot]
-        return {item.turn.id: item for item in find_items(self.readings, people, self.zone)}
+        return {item.turn.id: item for item in find_items(self.analysed_turns, people, self.zone)}
 
-    def _for_me(self, reading: AnalysedTurn, found: CatchupItem | None, me: Person) -> CatchupItem | None:
-        """The item that concerns the reader: its score tells questions and actions from the rest."""
-        turn = reading.turn
+    def _for_me(self, analysed: AnalysedTurn, found: CatchupItem | None, me: Person) -> CatchupItem | None:
+        """The item if it concerns the user; questions and actions score higher than the rest."""
+        turn = analysed.turn
         owns = found is not None and found.kind == "action" and found.owner == me.name
         if me.wrote(turn.author):
             return replace(found, score=2 + found.score) if owns and found is not None else None
@@ -218,10 +219,10 @@ class _DigestBuilder:
         if names and found is not None:
             return replace(found, score=1 + found.score)
         if names:
-            return CatchupItem("mention", turn, self._mentioning(turn, me), 1 + reading.salience)
+            return CatchupItem("mention", turn, self._mentioning(turn, me), 1 + analysed.salience)
         if replies:
             start, end = (sentences(turn.text) or ((0, len(turn.text)),))[0]
-            return CatchupItem("reply", turn, quoted(turn.text, start, end), reading.salience)
+            return CatchupItem("reply", turn, quoted(turn.text, start, end), analysed.salience)
         return None
 
     def _mentioning(self, turn: Turn, me: Person) -> str:
@@ -229,15 +230,15 @@ class _DigestBuilder:
         spans_with = [span for span in spans if me.is_mentioned(turn.text[slice(*span)])]
         return quoted(turn.text, *(spans_with or spans)[0])
 
-    def _highlight(self, reading: AnalysedTurn) -> CatchupItem:
-        spans = sentences(reading.turn.text) or ((0, len(reading.turn.text)),)
-        best = max(spans, key=lambda span: sum(span[0] <= word.start < span[1] for word in reading.content))
-        return CatchupItem("highlight", reading.turn, quoted(reading.turn.text, *best), reading.salience)
+    def _highlight(self, analysed: AnalysedTurn) -> CatchupItem:
+        spans = sentences(analysed.turn.text) or ((0, len(analysed.turn.text)),)
+        best = max(spans, key=lambda span: sum(span[0] <= word.start < span[1] for word in analysed.content))
+        return CatchupItem("highlight", analysed.turn, quoted(analysed.turn.text, *best), analysed.salience)
 
     def _choose(
         self, candidates: Mapping[str, list[CatchupItem]], tokens: int
     ) -> dict[str, tuple[DigestItem, ...]]:
-        """The best of each section within its share; what a section leaves goes to the next ones."""
+        """The best items of each section within its share; tokens left over go to the next sections."""
         chosen = dict[str, tuple[DigestItem, ...]]()
         summaries = self._summaries()
         shares = {
@@ -247,8 +248,8 @@ class _DigestBuilder:
         }
         left, said = tokens, set[str]()
         for name, share in shares.items():
-            ahead = sum(shares[later] for later in list(shares)[list(shares).index(name) :])
-            limit = round(left * share / ahead)
+            remaining = sum(shares[later] for later in list(shares)[list(shares).index(name) :])
+            limit = round(left * share / remaining)
             items = list[DigestItem]()
             for item in (*(summaries if name == "highlights" else ()), *self._items(candidates[name], name)):
                 words = set(item.text.casefold().split())
@@ -290,7 +291,7 @@ class _DigestBuilder:
             )
 
     def _summaries(self) -> list[DigestItem]:
-        """Summaries that a model wrote before, of windows that are in the span as a whole."""
+        """Stored summaries written by a model, of windows that are entirely in the period."""
         if not self.by_rules:
             return []
         return [
@@ -300,11 +301,11 @@ class _DigestBuilder:
         ]
 
     def _explained(self, item: CatchupItem) -> tuple[EarlierMessage, ...]:
-        """What a message answers, and the evidence for what it presupposes."""
+        """The message that this one answers, and the evidence for what it presupposes."""
         turn = item.turn
         answered = self.threads.get(turn.id)
         summarised = self.records[self.part_of[turn.id]] is not None
-        # What is found anew is less certain than the message that is answered.
+        # Retrieved evidence is less certain than the message that is answered.
         found = [answered, self._evidence(turn) if answered is None or summarised else None]
         notes = dict[str, EarlierMessage]()
         for earlier in found:
@@ -329,7 +330,7 @@ class _DigestBuilder:
         return self.recalling.recall(Window(ref, part.turns), history, nearby)
 
     def _advice(self, candidates: Mapping[str, Sequence[CatchupItem]]) -> Advice:
-        """Read what is for the reader, skim what is decided or where the reader takes part, skip the rest."""
+        """Read what concerns the user; skim decisions and channels they take part in; skip the rest."""
         kinds = Counter(item.kind for item in candidates["for_me"])
         if kinds and set(kinds) != {"reply"}:
             return "read"
@@ -337,11 +338,11 @@ class _DigestBuilder:
             if candidates["decisions"] or candidates["actions"]:
                 return "read"
             return "skim" if candidates["questions"] or len(candidates["highlights"]) > 1 else "skip"
-        takes_part = any(self.me.wrote(turn.author) for turn in self.channel.turns if not turn.deleted)
+        participates = any(self.me.wrote(turn.author) for turn in self.channel.turns if not turn.deleted)
         if (
             kinds
             or candidates["decisions"]
-            or (takes_part and (candidates["actions"] or candidates["questions"]))
+            or (participates and (candidates["actions"] or candidates["questions"]))
         ):
             return "skim"
         return "skip"

@@ -1,8 +1,8 @@
-"""What a message leans on, so that a line about it can be read alone.
+"""The earlier messages that explain a message, so that a line about it can be read on its own.
 
-A reply leans on the message it answers, a message of a thread on the one before it there, and an
-utterance whose gap was resolved on its evidence: that of the summary a store keeps, or found anew
-in the history as it was before (`summary.evidence`).
+A reply is explained by the message it answers, a message in a thread by the previous one there, and an
+utterance with a resolved gap by its evidence. That evidence comes from the stored summary, or is
+retrieved from the history before the message (`summary.evidence`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["ContextFinder", "EarlierMessage", "from_record", "from_threads"]
 _QUOTE = 140  # characters of an earlier message
 
 
-_NEARBY = 40  # earlier messages that no window holds yet
+_NEARBY = 40  # earlier messages that are in no window yet
 
 
 _GAPS = 8
 
 
-_TINY, _SHORT = 2, 10  # words that say something
+_TINY, _SHORT = 2, 10  # content words
 
 
 _OPENING = 12  # characters
@@ -45,41 +45,43 @@ _SOON = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class EarlierMessage:
-    """An earlier message, and its verbatim words that explain a later one."""
+    """An earlier message, and the verbatim part of it that explains a later one."""
 
     turn: Turn
     text: str
 
 
-def from_threads(readings: Sequence[AnalysedTurn], known: Mapping[str, Turn]) -> dict[str, EarlierMessage]:
-    """For messages of a thread and replies what they answer, by the message's id.
+def from_threads(
+    analysed_turns: Sequence[AnalysedTurn], known: Mapping[str, Turn]
+) -> dict[str, EarlierMessage]:
+    """What replies and messages in threads answer, by the id of the reply.
 
     Args:
-        readings: the messages of the span, in their order.
-        known: every message of the channel that is not deleted, by its id.
+        analysed_turns: the messages of the period, in order.
+        known: every message of the channel that is not deleted, by id.
     """
     last_in_thread = dict[str, Turn]()
     found = dict[str, EarlierMessage]()
     previous: AnalysedTurn | None = None
-    for reading in readings:
-        turn = reading.turn
+    for analysed in analysed_turns:
+        turn = analysed.turn
         answered = known.get(turn.reply_to or "")
         if answered is None and turn.thread is not None and turn.thread != turn.id:
             answered = last_in_thread.get(turn.thread) or known.get(turn.thread)
-        if answered is None and turn.thread is None and previous is not None and _answers(reading, previous):
+        if answered is None and turn.thread is None and previous is not None and _answers(analysed, previous):
             answered = previous.turn
         if answered is not None and answered.author.id != turn.author.id:
             found[turn.id] = EarlierMessage(
-                answered, _quote(answered.text, {word.stem for word in reading.content})
+                answered, _quote(answered.text, {word.stem for word in analysed.content})
             )
         if turn.thread is not None:
             last_in_thread[turn.thread] = turn
-        previous = reading
+        previous = analysed
     return found
 
 
 def from_record(record: Summary, known: Mapping[str, Turn]) -> dict[str, EarlierMessage]:
-    """The evidence that a stored summary gives for its gaps, by the utterance's id."""
+    """The evidence of a stored summary's gaps, by the id of the utterance."""
     found = dict[str, EarlierMessage]()
     for gap in record.gaps:
         for id_ in gap.evidence:
@@ -91,20 +93,20 @@ def from_record(record: Summary, known: Mapping[str, Turn]) -> dict[str, Earlier
 
 @dataclass(frozen=True)
 class ContextFinder:
-    """Finds evidence for messages that have no summary yet, as for a provisional one."""
+    """Finds evidence for messages that have no summary yet."""
 
     detector: GapDetector
     strategy: MemoryStrategy
     request: MemoryRequest
-    """A request whose embedder, budget and parameters are used; its turns and gaps are not."""
+    """The request that provides the embedder, budget and parameters; its turns and gaps are ignored."""
 
     def recall(self, window: Window, history: AsOf, nearby: Iterable[Turn]) -> dict[str, EarlierMessage]:
-        """Evidence by the utterance's id.
+        """Find evidence, by the id of the utterance.
 
         Args:
-            window: the messages.
+            window: the messages to explain.
             history: the closed windows before them.
-            nearby: messages between that history and the window.
+            nearby: the messages between that history and the window.
         """
         gaps = self.detector.detect(window, max_gaps=_GAPS)
         if not gaps:
@@ -136,9 +138,9 @@ class ContextFinder:
 
 
 def _quote(text: str, stems: Set[str] = frozenset()) -> str:
-    """The sentence that shares most words with a later message, and those after it while they fit.
+    """The sentence that shares most words with a later message, and its neighbours as far as they fit.
 
-    Where none does, the first that says something.
+    If no sentence shares any, start from the first one with content.
     """
     spans = sentences(text) or ((0, len(text)),)
 
@@ -154,13 +156,13 @@ def _quote(text: str, stems: Set[str] = frozenset()) -> str:
     return shortened(text[spans[first][0] : spans[last][1]], _QUOTE)
 
 
-def _answers(reading: AnalysedTurn, previous: AnalysedTurn) -> bool:
-    """Whether a short message right after another one answers it: it opens so, or says little alone."""
-    if previous.turn.author.bot or reading.turn.ts - previous.turn.ts > _SOON:
+def _answers(analysed: AnalysedTurn, previous: AnalysedTurn) -> bool:
+    """Whether a short message answers the one right before it: it starts like an answer or has few words."""
+    if previous.turn.author.bot or analysed.turn.ts - previous.turn.ts > _SOON:
         return False
-    opens = any(cue.family in ("answers", "decides") and cue.start <= 1 for cue in reading.cues)
-    points = any(cue.family in ("things", "people") and cue.start <= _OPENING for cue in reading.cues)
-    words = len(reading.content)
+    opens = any(cue.family in ("answers", "decides") and cue.start <= 1 for cue in analysed.cues)
+    points = any(cue.family in ("things", "people") and cue.start <= _OPENING for cue in analysed.cues)
+    words = len(analysed.content)
     if words <= _TINY or (words <= _SHORT and (opens or asks(previous.text))):
         return True
     return points and words <= _SHORT // 2

@@ -1,4 +1,4 @@
-"""What a catch-up is made of: a channel as it was read, the lines of its digest, what was left out."""
+"""The data of a catch-up: the channel that was read, the lines of its digest, and what was left out."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SECTIONS = ("for_me", "decisions", "actions", "questions", "highlights")
 
 @dataclass(frozen=True)
 class ChannelRead:
-    """A channel as it was read.
+    """A channel as read for a catch-up.
 
     Args:
         key: the channel.
         history: its closed windows.
-        open: the turns after them, in order.
-        record: the finished summary of a closed window, if there is one.
+        open: the turns after the closed windows, in order.
+        record: returns the finished summary of a closed window, or None.
     """
 
     key: ChannelKey
@@ -42,16 +42,16 @@ class ChannelRead:
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
-        """Every turn, in order, deleted ones too."""
+        """Every turn in order, including deleted ones."""
         return (*self.history.turns(0, self.history.recorded_until - 1), *self.open)
 
 
 @dataclass(frozen=True, slots=True)
 class DigestItem:
-    """A line: its kind, words, the messages it rests on, and the earlier ones that explain it.
+    """A line of a digest: its kind, its text, the messages it cites, and the earlier ones that explain it.
 
-    The first message is the one that the words are of; a model's words may rest on several. `for_me`
-    says why it concerns the reader.
+    Quoted text comes from the first message; text that a model wrote may cite several. `for_me` is why
+    the line concerns the user, and `written` is true for text by a model.
     """
 
     kind: Kind
@@ -66,10 +66,10 @@ class DigestItem:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Messages and lines that are not shown.
+    """How many messages and lines are not shown.
 
-    Messages of the span from bots, deleted ones, those that no line rests on, lines over the limit,
-    and lines of a model that no message holds.
+    `bots` and `deleted` count messages of the period, `unmentioned` those that no line cites, `items` the
+    lines over the token limit, and `dropped` a model's lines that its messages do not support.
     """
 
     bots: int = 0
@@ -83,10 +83,10 @@ class LeftOut:
 class ChannelDigest:
     """What happened in a channel.
 
-    `messages` counts those of the span that are there, `people` who wrote them; `sections` hold the
-    lines by name, in the order of time, and `quoted` is the only message where there is but one.
-    `reused` windows were summarised before, `provisional` ones not. `degraded` says why a model's
-    part is missing.
+    `messages` counts the messages of the period that are not deleted, and `people` are their authors.
+    `sections` holds the lines by section, in time order; `quoted` is set when there is only one message.
+    `reused` counts windows with a stored summary, `provisional` the others. `degraded` is the reason why
+    the model's items are missing.
     """
 
     key: ChannelKey
@@ -112,7 +112,7 @@ class ChannelDigest:
 
 @dataclass(frozen=True, slots=True)
 class Suggested:
-    """The items of a model for a channel's span, how many were dropped, and why there are none."""
+    """A model's items for a channel, how many were dropped, and the reason if the model failed."""
 
     items: tuple[CatchupItem, ...] = ()
     dropped: int = 0
@@ -120,7 +120,7 @@ class Suggested:
 
 
 def line(item: DigestItem) -> str:
-    """The words of a line, with what explains them in brackets, as they are counted."""
+    """The text of a line with its explanations in brackets, as used to count tokens."""
     words = item.text if item.written else f"{item.messages[0].author.name}: {item.text}"
     notes = "".join(f" [{earlier.turn.author.name}: {earlier.text}]" for earlier in item.explained)
     tail = " ".join(part for part in (item.owner, item.due.text if item.due else None) if part)

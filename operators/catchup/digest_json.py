@@ -1,6 +1,6 @@
-"""A digest as JSON, for programs and for the web page; `docs/catchup.md` explains every field.
+"""Catch-ups as JSON, for programs and the web page; `docs/catchup.md` explains every field.
 
-Times are ISO 8601 in UTC. Texts are as they were written: who shows them has to escape them.
+Times are ISO 8601 in UTC. Texts are exactly as written: escape them before you display them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 class MessageFields(TypedDict):
-    """A message at its place `seq` in the channel."""
+    """A message and its position `seq` in the channel."""
 
     id: str
     seq: int
@@ -32,20 +32,20 @@ class MessageFields(TypedDict):
 
 
 class QuotedFields(MessageFields):
-    """A message with words of it."""
+    """A message and a quote from it."""
 
     text: str
 
 
 class DueFields(TypedDict):
-    """Until when: the words of the message, and the day (ISO 8601) that they mean."""
+    """A due date: the words in the message, and the date they mean (ISO 8601)."""
 
     text: str
     date: str
 
 
 class ItemFields(TypedDict):
-    """A line: verbatim words, or, where `written`, a model's, and the messages it rests on."""
+    """A line: quoted text, or a model's text if `written`, and the messages it cites."""
 
     kind: Kind
     for_me: Literal["question", "action", "mention", "reply"] | None
@@ -58,7 +58,7 @@ class ItemFields(TypedDict):
 
 
 class LeftOutFields(TypedDict):
-    """Messages and lines that are not shown."""
+    """How many messages and lines are not shown."""
 
     bots: int
     deleted: int
@@ -68,7 +68,7 @@ class LeftOutFields(TypedDict):
 
 
 class WindowsFields(TypedDict):
-    """Windows whose summaries were used again, and the others."""
+    """How many windows had a stored summary, and how many did not."""
 
     reused: int
     provisional: int
@@ -97,7 +97,7 @@ class ChannelFields(TypedDict):
 
 
 class CatchUpFields(TypedDict):
-    """What happened in channels, the busiest first; `quiet` ones have nothing new, `unread` ones may."""
+    """What happened, busiest channel first. `quiet` channels have nothing new; `unread` were not read."""
 
     version: int
     since: str
@@ -119,13 +119,13 @@ def to_json(
     quiet: Sequence[ChannelKey] = (),
     unread: Sequence[ChannelKey] = (),
 ) -> bytes:
-    """The digests as one JSON object, indented.
+    """The digests as one indented JSON object.
 
     Args:
         digests: the channels with something new.
-        spans: what the reader has missed.
-        time_zone: the name of the reader's.
-        me: the reader's name.
+        spans: the period the user has missed.
+        time_zone: the name of the user's time zone.
+        me: the user's name.
         quiet: channels with nothing new.
         unread: channels that may have something new and were not read.
     """

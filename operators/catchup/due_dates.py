@@ -1,4 +1,4 @@
-"""Until when something is to be done: the first date ahead that a sentence names.
+"""Due dates: the first date in a sentence that is not in the past.
 
 >>> from datetime import date
 >>> from backscroll.operators.language.phrasebook import phrase_books
@@ -21,16 +21,16 @@ __all__ = ["Due", "find_due"]
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The words of the message, and the day that they mean."""
+    """The words of the message, and the date they mean."""
 
     text: str
     date: date
 
 
 def find_due(text: str, said: date, book: PhraseBook) -> Due | None:
-    """The first date that is not before the day on which the text was said.
+    """The first date in a text that is not before the day it was said.
 
-    A weekday is the next one after that day; a day of a month without a year is the nearest.
+    A weekday means the next one after that day; a date without a year is the nearest one.
     """
     for match in _pattern(book).finditer(text):
         day = _meant(match, said, book)
@@ -90,7 +90,7 @@ def _meant(match: re.Match[str], said: date, book: PhraseBook) -> date | None:
             if name[0] == "w" and name[1:].isdigit():
                 return said + timedelta(days=(int(name[1:]) - said.weekday()) % 7 or 7)
         return _nearest(said, int(groups["cjk_month"]), int(groups["cjk_day"]))
-    except (ValueError, OverflowError):  # there is no such day
+    except (ValueError, OverflowError):  # no such day
         return None
 
 
@@ -99,13 +99,13 @@ def _ahead(text: str, book: PhraseBook) -> int:
 
 
 def _next_day(said: date, day: int) -> date | None:
-    """The next day of that number in a month."""
+    """The next date with this day of the month, today included."""
     days = (said + timedelta(days=ahead) for ahead in range(62))
     return next((candidate for candidate in days if candidate.day == day), None)
 
 
 def _nearest(said: date, month: int, day: int) -> date:
-    """The day of a month in the year that is nearest to a date."""
+    """The date with this month and day that is nearest to `said`, in any year."""
     days = []
     for year in (said.year - 1, said.year, said.year + 1):
         try:

@@ -1,8 +1,8 @@
-"""The items of a catch-up by a language model, each checked against the messages that it cites.
+"""Catch-up items from a language model, each checked against the messages it cites.
 
-An item has to cite messages that were shown, and they have to contain it: its figures and names are
-theirs (`summary.unsupported`), and most of its words that say something, where it is in their
-language. What does not hold up is dropped and counted. When the model fails, the rules stand in.
+An item must cite messages from the prompt, and these must support it: they contain its numbers and
+names (`summary.unsupported`) and at least 40% of its content words. Items that fail the check are
+dropped and counted. If the model fails, rules find the items instead.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from backscroll.operators.summary.unsupported import unsupported_spans
 
 __all__ = ["SuggestedItem", "SuggestedItems", "catchup_prompt", "guard_items", "suggest"]
 
-_PART_TOKENS = 6_000  # of messages in one question
+_PART_TOKENS = 6_000  # of messages in one prompt
 
 
-_LEAST_SHARE = 0.4  # of an item's words that say something, which the messages have to hold
+_LEAST_SHARE = 0.4  # of an item's content words that the messages must contain
 
 
-_PREFIX = 5  # equal first letters that make two words forms of one
+_PREFIX = 5  # words with the same first letters count as the same
 
 
 def _stripped(text: str) -> str:
@@ -61,15 +61,15 @@ class SuggestedItems(ModelAnswer):
 async def suggest(
     llm: LLM, channel: ChannelRead, turns: Sequence[Turn], *, model: str, max_tokens: int, zone: tzinfo
 ) -> Suggested:
-    """The model's items for turns of a channel, in parts of 6,000 tokens, and how many were dropped.
+    """Ask the model for items, in parts of 6,000 tokens, and count the ones that are dropped.
 
     Args:
         llm: the model.
         channel: the channel.
-        turns: its turns in the span, without deleted ones.
+        turns: its turns in the period, without deleted ones.
         model: the model's name.
-        max_tokens: of the digest; tells how many items are asked for.
-        zone: in which days are meant.
+        max_tokens: the size of the digest, which decides how many items are asked for.
+        zone: the time zone of days such as "tomorrow".
     """
     found, dropped = list[CatchupItem](), 0
     most = max(4, max_tokens // 30)
@@ -86,7 +86,7 @@ async def suggest(
 
 
 def catchup_prompt(channel: ChannelRead, turns: Sequence[Turn], *, model: str, max_items: int) -> Prompt:
-    """Ask for what happened in consecutive turns of a channel."""
+    """The prompt that asks what happened in consecutive turns of a channel."""
     prompt = load_prompt("catchup")
     lines = [
         f"[{number}] {chat_line(turn.ts, turn.author.name, turn.text)}" for number, turn in enumerate(turns)
@@ -105,19 +105,19 @@ def catchup_prompt(channel: ChannelRead, turns: Sequence[Turn], *, model: str, m
 
 
 def guard_items(answer: SuggestedItems, turns: Sequence[Turn], zone: tzinfo) -> tuple[list[CatchupItem], int]:
-    """The items that the turns they cite contain, and how many do not hold up.
+    """The items that the cited turns support, and how many were dropped.
 
-    An owner that neither stands in the messages nor wrote one is left out of its item, and so is a
-    date that cannot be read.
+    An owner is removed from its item if the cited messages neither name them nor are written by them; a
+    due date is removed if it cannot be parsed or is not in those messages.
     """
     kept, dropped = list[CatchupItem](), 0
-    readings = analyse_turns(turns)
+    analysed_turns = analyse_turns(turns)
     for rank, item in enumerate(answer.items):
         numbers = list(dict.fromkeys(item.messages))
         if not numbers or not all(0 <= number < len(turns) for number in numbers):
             dropped += 1
             continue
-        cited = [readings[number] for number in sorted(numbers)]
+        cited = [analysed_turns[number] for number in sorted(numbers)]
         if not _contains(cited, item.text):
             dropped += 1
             continue
@@ -144,7 +144,7 @@ def guard_items(answer: SuggestedItems, turns: Sequence[Turn], zone: tzinfo) -> 
 
 
 def _contains(cited: Sequence[AnalysedTurn], text: str) -> bool:
-    turns = [reading.turn for reading in cited]
+    turns = [analysed.turn for analysed in cited]
     if unsupported_spans(text, turns, []):
         return False
     lexicon = cited[0].lexicon

@@ -1,4 +1,4 @@
-"""Who a message is about: whether a text mentions a person, and whom a sentence addresses.
+"""People in messages: whether a text mentions a person, and whom a sentence addresses.
 
 >>> ana = Person.named("ana", [Author("u1", "Ana Silva"), Author("u2", "Ben")])
 >>> ana.wrote(Author("u1", "Ana Silva")), ana.is_mentioned("over to you, Ana"), ana.is_mentioned("Anatomy")
@@ -19,7 +19,7 @@ from backscroll.operators.messages import Author
 
 __all__ = ["Person", "addressed"]
 
-_WRITTEN_TOGETHER = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")  # no blanks around names
+_WRITTEN_TOGETHER = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")  # no spaces around names
 
 
 _ACCENTS = re.compile(r"[\u0300-\u036f]")
@@ -27,7 +27,7 @@ _ACCENTS = re.compile(r"[\u0300-\u036f]")
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person by the name that a reader gave: what the authors of the chat call them."""
+    """A person, found by name or id: the names used for them, and their author ids."""
 
     name: str
     names: tuple[str, ...]
@@ -35,9 +35,9 @@ class Person:
 
     @classmethod
     def named(cls, name: str, authors: Iterable[Author]) -> Person:
-        """The person of a name or id, whether they have written or not.
+        """The person with a name or id, whether or not they have written any message.
 
-        The first name of a longer one counts as well, if no other author has it.
+        Their first name counts as well, if no other author shares it.
         """
         everyone = {author.id: author for author in authors if not author.bot}
         wanted = _folded(name.lstrip("@"))
@@ -52,11 +52,11 @@ class Person:
         return cls(full, tuple(dict.fromkeys(names)), frozenset(author.id for author in known))
 
     def wrote(self, author: Author) -> bool:
-        """Whether the person is an author."""
+        """Whether the author is this person."""
         return author.id in self.ids or _folded(author.name) == _folded(self.name)
 
     def is_mentioned(self, text: str) -> bool:
-        """Whether a text holds the person's name as a word, or `@` and name or id."""
+        """Whether a text contains the person's name as a word, or `@` with their name or id."""
         plain = _unaccented(text)
         if any(pattern.search(plain) for pattern in map(_name_pattern, self.names)):
             return True
@@ -64,7 +64,7 @@ class Person:
 
 
 def addressed(sentence: str, people: Iterable[Person]) -> Person | None:
-    """Whom a sentence speaks to: `Ana, ...`, `@Ana ...`, or a last `..., Ana?`."""
+    """The person a sentence addresses, as in `Ana, ...`, `@Ana ...` or `..., Ana?`; None if nobody."""
     plain = _unaccented(sentence)
     for person in people:
         if any(_address_pattern(name).search(plain) for name in person.names):
@@ -85,7 +85,7 @@ def _address_pattern(name: str) -> re.Pattern[str]:
 
 @lru_cache
 def _name_pattern(name: str) -> re.Pattern[str]:
-    """A name as a word; one that is also a common word only in the case it is written in."""
+    """Matches a name as a word; for a name that is also a common word, case matters."""
     plain = _unaccented(name)
     if _WRITTEN_TOGETHER.search(plain):
         return re.compile(re.escape(plain))
@@ -95,7 +95,7 @@ def _name_pattern(name: str) -> re.Pattern[str]:
 
 
 def _unaccented(text: str) -> str:
-    """A text without the accents of Latin letters: people leave them out of names."""
+    """A text without the accents of Latin letters, which people often leave out of names."""
     apart = unicodedata.normalize("NFKD", text)
     return unicodedata.normalize("NFKC", _ACCENTS.sub("", apart))
 

@@ -1,4 +1,4 @@
-"""Which messages a reader has missed: a span of time, or what came after a message.
+"""The period a user has missed, given by times or by messages.
 
 >>> from zoneinfo import ZoneInfo
 >>> berlin = ZoneInfo("Europe/Berlin")
@@ -31,12 +31,12 @@ _DAYS = {"today": 0, "yesterday": 1}
 
 
 class PeriodError(BackscrollError):
-    """A span cannot be found; one line says why and what would be right."""
+    """The period is invalid; the message says in one line why and what to use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A moment, and in the channel `key`, where it was given by a message, the place of that one."""
+    """A start or end: a moment, and the channel and position of the message if a message gave it."""
 
     moment: datetime
     key: ChannelKey | None = None
@@ -45,17 +45,17 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The span in every channel: turns after `since` and until `until`.
+    """The turns after `since` and up to `until`, in every channel.
 
-    A moment `since` is part of the span, and a moment `until` is not; with messages it is the other
-    way round: what came after the one that was read last, up to and with the one named.
+    Given as moments, `since` is included and `until` is not. Given as messages it is the other way round:
+    the period starts after the last message read and includes the message `until`.
     """
 
     since: Endpoint
     until: Endpoint | None
 
     def holds(self, key: ChannelKey, turn: Turn) -> bool:
-        """Whether a turn is in the span."""
+        """Whether a turn is in the period."""
         since, until = self.since, self.until
         after = (
             turn.seq > since.seq
@@ -70,13 +70,13 @@ class Period:
 
 
 def parse_moment(text: str, now: datetime, zone: tzinfo) -> datetime | None:
-    """The moment that a text names, aware, in `zone`; None where it looks like the id of a message.
+    """Parse a time into an aware datetime in `zone`; None if the text is not a time (it may be a message id).
 
-    `30m`, `5h`, `2d` and `1w` count back from `now`; `today` and `yesterday` begin at midnight; ISO
-    8601 times and dates without an offset are in `zone`.
+    `30m`, `5h`, `2d` and `1w` count back from `now`; `today` and `yesterday` start at midnight; ISO 8601
+    times and dates without an offset are in `zone`.
 
     Raises:
-        SpanError: it is a time that there is not.
+        PeriodError: the time is impossible.
     """
     word = text.strip()
     local = now.astimezone(zone)
@@ -84,7 +84,7 @@ def parse_moment(text: str, now: datetime, zone: tzinfo) -> datetime | None:
         try:
             return (now - timedelta(**{_UNITS[ago[2].lower()]: int(ago[1])})).astimezone(zone)
         except OverflowError as err:
-            raise PeriodError(f"{text!r} is longer ago than there are dates") from err
+            raise PeriodError(f"{text!r} is too long ago: use an amount such as 2d or 1w") from err
     if word.lower() in _DAYS:
         return datetime.combine(local.date() - timedelta(days=_DAYS[word.lower()]), time(), zone)
     if word.lower() == "now":
@@ -93,24 +93,26 @@ def parse_moment(text: str, now: datetime, zone: tzinfo) -> datetime | None:
         moment = datetime.fromisoformat(word)
     except ValueError as err:
         if re.fullmatch(r"\d{4}-\d{2}-\d{2}.*", word):
-            raise PeriodError(f"{text!r} is not a possible ISO 8601 time") from err
+            raise PeriodError(
+                f"{text!r} is not a valid ISO 8601 time: use one such as 2026-03-02T09:00"
+            ) from err
         return None
     try:
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(zone)
     except OverflowError as err:
-        raise PeriodError(f"{text!r} is not a possible ISO 8601 time") from err
+        raise PeriodError(f"{text!r} is not a valid ISO 8601 time: use one such as 2026-03-02T09:00") from err
 
 
 def parse_period(
     since: str, until: str | None, turns: Mapping[ChannelKey, Sequence[Turn]], *, now: datetime, zone: tzinfo
 ) -> Period:
-    """The span that `since` and `until` name over the turns of channels.
+    """Parse a period over the turns of channels.
 
-    Times ago count back from `until`, where it is given, and from `now` elsewhere; `latest` is the
-    newest message, and the span holds it. A message id is looked up in the channels.
+    Amounts such as `2d` count back from `until` if it is given, else from `now`. `latest` is the newest
+    message, which is included. A message id is looked up in the channels.
 
     Raises:
-        SpanError: a text is no time and no message, or the span ends before it begins.
+        PeriodError: `since` or `until` is neither a time nor a message, or the period ends before it starts.
     """
     end = None
     if until is not None:
@@ -118,12 +120,12 @@ def parse_period(
     begin = _bound(since, turns, now if end is None else end.moment, zone)
     if end is not None and end.moment < begin.moment:
         first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (begin.moment, end.moment))
-        raise PeriodError(f"the span ends before it begins: from {first} to {last}")
+        raise PeriodError(f"the period ends before it starts: from {first} to {last}")
     return Period(begin, end)
 
 
 def _latest(turns: Mapping[ChannelKey, Sequence[Turn]]) -> Endpoint | None:
-    """Just after the newest message; nothing to end at where there is none."""
+    """Just after the newest message; None if there is no message."""
     newest = max((turn.ts for of_channel in turns.values() for turn in of_channel), default=None)
     if newest is None or newest > datetime.max.replace(tzinfo=UTC) - timedelta(days=2):
         return None
@@ -134,14 +136,14 @@ def _bound(text: str, turns: Mapping[ChannelKey, Sequence[Turn]], now: datetime,
     found = [(key, turn) for key, of_channel in turns.items() for turn in of_channel if turn.id == text]
     if len(found) > 1:
         names = ", ".join(str(key) for key, _ in found)
-        raise PeriodError(f"message {text!r} is in several channels: name one of {names}")
+        raise PeriodError(f"message {text!r} is in several channels: use one of {names}")
     if found:
         key, turn = found[0]
         return Endpoint(turn.ts.astimezone(zone), key, turn.seq)
     moment = parse_moment(text, now, zone)
     if moment is None:
         raise PeriodError(
-            f"{text!r} is no message here and no time: "
+            f"{text!r} is neither a time nor a message id: "
             "use 2d, 5h, yesterday, 2026-03-02T09:00 or the id of a message"
         )
     return Endpoint(moment)

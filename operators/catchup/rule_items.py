@@ -1,8 +1,8 @@
-"""What a reader who was away has to know, found by rules: decisions, actions, open questions.
+"""Catch-up items found by rules: decisions, actions and open questions.
 
-An item is one or a few verbatim sentences of a message. Its kind is told by the phrases of its
-language (`language.phrasebook`), the owner of an action by who promises it or whom it speaks to.
-Messages of bots make no items.
+An item is one or a few verbatim sentences of a message. Phrases of its language decide its kind
+(`language.phrasebook`). The owner of an action is whoever promises it or is asked to do it. Messages
+from bots are ignored.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["CatchupItem", "Kind", "asks", "book_of", "find_items", "main_book", 
 Kind: TypeAlias = Literal["decision", "action", "question", "highlight", "mention", "reply"]
 
 
-_QUOTE = 220  # characters of a message that are quoted, if it has that many
+_QUOTE = 220  # characters; a quote is extended to neighbouring sentences up to this length
 
 
 _LONGEST = 320
 
 
-_CONTENT = 2  # words that say something in a question worth asking
+_CONTENT = 2  # content words a question must have
 
 
 _AT_ONCE = timedelta(minutes=5)
@@ -41,16 +41,16 @@ _AT_ONCE = timedelta(minutes=5)
 _ANSWERED_WITHIN, _TAKEN_UP_WITHIN = timedelta(minutes=20), timedelta(days=1)
 
 
-_ANSWERS_NEAR = 3  # messages after a question in which an answer without a reply is looked for
+_ANSWERS_NEAR = 3  # messages after a question that may answer it without being a reply
 
 
 @dataclass(frozen=True, slots=True)
 class CatchupItem:
-    """An item: its kind, the turn, its verbatim words, and how much it deserves a place, in [0, 2].
+    """An item: its kind, its turn, its verbatim text, and a score in [0, 2] for its importance.
 
-    `owner` is who has to act, `due` until when. `asks` says that it is a question, also where it is
-    an action (`can you ...?`), and `to` whom its sentence speaks to. `also` are further messages that
-    it rests on, where a model wrote its text.
+    `owner` is who has to act and `due` by when. `asks` is true for a question, even if the item is an
+    action (`can you ...?`), and `to` is the person addressed. `also` holds the further messages that a
+    model's text cites.
     """
 
     kind: Kind
@@ -64,40 +64,44 @@ class CatchupItem:
     also: tuple[Turn, ...] = ()
 
 
-def book_of(reading: AnalysedTurn) -> PhraseBook:
-    """The phrase book of the language that a message is read in."""
-    return phrase_books().get(reading.lexicon.code) or phrase_books()["en"]
+def book_of(analysed: AnalysedTurn) -> PhraseBook:
+    """The phrase book for the language of a message; English if there is none."""
+    return phrase_books().get(analysed.lexicon.code) or phrase_books()["en"]
 
 
-def main_book(readings: Sequence[AnalysedTurn]) -> PhraseBook:
-    """The phrase book of the language that most words were written in."""
+def main_book(analysed_turns: Sequence[AnalysedTurn]) -> PhraseBook:
+    """The phrase book for the language with the most words."""
     words = Counter[PhraseBook]()
-    for reading in readings:
-        words[book_of(reading)] += len(reading.words)
+    for analysed in analysed_turns:
+        words[book_of(analysed)] += len(analysed.words)
     return words.most_common(1)[0][0] if words else phrase_books()["en"]
 
 
-def find_items(readings: Sequence[AnalysedTurn], people: Sequence[Person], zone: tzinfo) -> list[CatchupItem]:
-    """The items of consecutive messages, at most one each, in their order.
+def find_items(
+    analysed_turns: Sequence[AnalysedTurn], people: Sequence[Person], zone: tzinfo
+) -> list[CatchupItem]:
+    """The items of consecutive messages, in order, at most one per message.
 
     Args:
-        readings: the messages, as the rules read them.
+        analysed_turns: the messages, analysed.
         people: who may be addressed.
-        zone: the time zone in which "tomorrow" is meant.
+        zone: the time zone of days such as "tomorrow".
     """
     found = []
-    for place, reading in enumerate(readings):
-        if reading.turn.author.bot:
+    for place, analysed in enumerate(analysed_turns):
+        if analysed.turn.author.bot:
             continue
-        items = list(_of_sentences(reading, people, zone))
-        best = min((item for item in items if not _is_over(readings, place, item)), key=_rank, default=None)
+        items = list(_of_sentences(analysed, people, zone))
+        best = min(
+            (item for item in items if not _is_over(analysed_turns, place, item)), key=_rank, default=None
+        )
         if best is not None:
             found.append(best)
     return found
 
 
 def quoted(text: str, start: int, end: int) -> str:
-    """The sentence at `start:end` and, while it stays short, those after and before it; one line."""
+    """The sentence at `start:end`, with its neighbours while the quote stays short, on one line."""
     spans = [span for span in sentences(text) if span[1] > span[0]]
     at = [place for place, span in enumerate(spans) if span[1] > start and span[0] < end]
     if not at:
@@ -111,7 +115,7 @@ def quoted(text: str, start: int, end: int) -> str:
 
 
 def shortened(text: str, characters: int) -> str:
-    """A text in one line; the beginning of a longer one, up to a word, ends in an ellipsis."""
+    """A text on one line, cut at a word and ended with an ellipsis if it is longer than `characters`."""
     line = " ".join(text.split())
     if len(line) <= characters:
         return line
@@ -119,22 +123,22 @@ def shortened(text: str, characters: int) -> str:
     return (head.rsplit(" ", 1)[0] if " " in head[characters // 2 :] else head) + " …"
 
 
-def _of_sentences(reading: AnalysedTurn, people: Sequence[Person], zone: tzinfo) -> Iterator[CatchupItem]:
-    book, turn = book_of(reading), reading.turn
+def _of_sentences(analysed: AnalysedTurn, people: Sequence[Person], zone: tzinfo) -> Iterator[CatchupItem]:
+    book, turn = book_of(analysed), analysed.turn
     others = [person for person in people if not person.wrote(turn.author)]
     said = turn.ts.astimezone(zone).date()
-    spans = sentences(reading.text)
-    parts = [reading.text[start:end] for start, end in spans]
+    spans = sentences(analysed.text)
+    parts = [analysed.text[start:end] for start, end in spans]
     stated = " ".join(part for part in parts if not asks(part))
     for (start, end), sentence in zip(spans, parts, strict=True):
         is_question = asks(sentence)
         text = quoted(turn.text, start, end)
         to = addressed(sentence, others)
         if not is_question and book.decision.search(sentence):
-            yield CatchupItem("decision", turn, text, reading.salience + 0.3, asks=is_question, to=to)
+            yield CatchupItem("decision", turn, text, analysed.salience + 0.3, asks=is_question, to=to)
         owner = None
         is_request = book.request.search(sentence) is not None
-        if is_request or (to is not None and not is_question and _commands(reading, sentence, start, to)):
+        if is_request or (to is not None and not is_question and _commands(analysed, sentence, start, to)):
             owner = None if to is None else to.name
         elif not is_question and book.promise.search(sentence):
             owner = turn.author.name
@@ -142,16 +146,16 @@ def _of_sentences(reading: AnalysedTurn, people: Sequence[Person], zone: tzinfo)
             owner = _named_owner(sentence, people, book)
         if owner is not None or is_request:
             due = find_due(sentence, said, book) or find_due(stated, said, book)
-            score = reading.salience + (0.2 if owner is not None else -0.2) + 0.2 * (due is not None)
+            score = analysed.salience + (0.2 if owner is not None else -0.2) + 0.2 * (due is not None)
             yield CatchupItem("action", turn, text, score, owner, due, is_question, to)
         elif is_question and not book.rhetoric.fullmatch(sentence.strip()):
-            says = sum(start <= word.start < end for word in reading.content)
+            says = sum(start <= word.start < end for word in analysed.content)
             if says >= (_CONTENT if book.spaced else 1):
-                yield CatchupItem("question", turn, text, reading.salience, asks=True, to=to)
+                yield CatchupItem("question", turn, text, analysed.salience, asks=True, to=to)
 
 
 def asks(sentence: str) -> bool:
-    """Whether a sentence ends as a question does."""
+    """Whether a sentence ends like a question."""
     tail = sentence.rstrip(" \t\"'”»)😀😂🙂:")
     return tail.endswith(("?", "？", "؟")) or tail.rstrip("。").endswith(_question_ends())
 
@@ -161,18 +165,18 @@ def _question_ends() -> tuple[str, ...]:
     return tuple(end for book in phrase_books().values() for end in book.question_ends)
 
 
-def _commands(reading: AnalysedTurn, sentence: str, start: int, to: Person) -> bool:
-    """Whether what follows a name at the beginning is an imperative: no function word, no figure."""
-    after = [word for word in reading.words if start <= word.start < start + len(sentence)]
+def _commands(analysed: AnalysedTurn, sentence: str, start: int, to: Person) -> bool:
+    """Whether a name at the start is followed by an imperative: not a function word, not a number."""
+    after = [word for word in analysed.words if start <= word.start < start + len(sentence)]
     called = {part.casefold() for name in to.names for part in name.split()}
     rest = [word for word in after if word.lower not in called]
     if not rest or after[0].lower not in called or not rest[0].text[0].isalpha():
         return False
-    return rest[0].lower not in reading.lexicon.function and len(rest) >= 3 and reading.lexicon.spaced
+    return rest[0].lower not in analysed.lexicon.function and len(rest) >= 3 and analysed.lexicon.spaced
 
 
 def _named_owner(sentence: str, people: Sequence[Person], book: PhraseBook) -> str | None:
-    """Who is said to have it: `Ana owns it`, `Ana will send it`."""
+    """The person an action is assigned to, as in `Ana owns it` or `Ana will send it`."""
     lowered = sentence.lower()
     for person in people:
         for name in person.names:
@@ -182,22 +186,22 @@ def _named_owner(sentence: str, people: Sequence[Person], book: PhraseBook) -> s
 
 
 def _rank(item: CatchupItem) -> int:
-    """Decisions first, then what somebody has to do, questions, and requests to nobody named."""
+    """Decisions first, then actions with an owner, questions, and requests to nobody in particular."""
     if item.kind == "action":
         return 1 if item.owner is not None else 3
     return 0 if item.kind == "decision" else 2
 
 
-def _is_over(readings: Sequence[AnalysedTurn], place: int, item: CatchupItem) -> bool:
-    return item.kind == "question" and _is_answered(readings, place, item)
+def _is_over(analysed_turns: Sequence[AnalysedTurn], place: int, item: CatchupItem) -> bool:
+    return item.kind == "question" and _is_answered(analysed_turns, place, item)
 
 
-def _is_answered(readings: Sequence[AnalysedTurn], place: int, question: CatchupItem) -> bool:
-    """Whether somebody else replied to a question, or soon after said something that takes it up."""
-    asked, turn = readings[place], question.turn
+def _is_answered(analysed_turns: Sequence[AnalysedTurn], place: int, question: CatchupItem) -> bool:
+    """Whether somebody else replied to a question, or soon said something that seems to answer it."""
+    asked, turn = analysed_turns[place], question.turn
     stems = {word.stem for word in asked.content}
     near = 0
-    for later in readings[place + 1 :]:
+    for later in analysed_turns[place + 1 :]:
         if later.turn.author.id == turn.author.id or later.turn.author.bot:
             continue
         if turn.id in (later.turn.reply_to, later.turn.thread):

@@ -1,4 +1,4 @@
-"""A text cut into parts that a chat takes as messages: between its lines, and never dropping one.
+"""Splits a text into parts short enough for chat messages, between lines and without losing any.
 
 >>> pages("Decisions\\n- one\\n- two", 16)
 ['Decisions\\n- one', '- two']
@@ -20,10 +20,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s|(?<=[。！？])")
 
 
 def pages(text: str, limit: int) -> list[str]:
-    """Parts of at most `limit` characters, in order, each as full as it can be.
+    """Split a text into parts of at most `limit` characters, each as full as possible.
 
-    A heading stands with the first item under it. A line that is longer than a part is cut after a
-    sentence, else after a word, else anywhere.
+    A heading stays with the first item under it. A line longer than a part is cut after a sentence, else
+    after a word, else anywhere.
     """
     parts = list[str]()
     for block in _blocks(text, limit):
@@ -35,7 +35,7 @@ def pages(text: str, limit: int) -> list[str]:
 
 
 def _blocks(text: str, limit: int) -> Iterator[str]:
-    """What is not parted: an item with the lines above it that are none."""
+    """Blocks to keep together: an item and the non-item lines above it."""
     lines = list[str]()
     for line in [*text.split("\n"), None]:
         if line is not None:

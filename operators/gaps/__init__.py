@@ -1,1 +1,1 @@
-"""What a window presupposes: found by rules or by a language model."""
+"""Gaps: what a window presupposes, found by rules or by a language model."""

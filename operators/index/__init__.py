@@ -1,1 +1,1 @@
-"""What a history is searched with: BM25, exact cosine, and rank fusion."""
+"""Search over a history: BM25, exact cosine similarity, and rank fusion."""

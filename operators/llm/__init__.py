@@ -1,1 +1,1 @@
-"""Language models as the engine sees them: protocol, prompts, failures, budgets."""
+"""Language models: the protocol, prompts, retries and token budgets."""

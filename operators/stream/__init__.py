@@ -1,1 +1,1 @@
-"""From messages to windows: admit, apply changes, cut."""
+"""From messages to windows: admission, edits and deletions, and cutting."""

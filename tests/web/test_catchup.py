@@ -86,9 +86,9 @@ def test_a_period_can_start_after_the_last_message_read(client: TestClient) -> N
 @pytest.mark.parametrize(
     ("query", "status", "line"),
     [
-        ({"since": "nope"}, 400, "'nope' is no message here and no time: use 2d, 5h, yesterday,"),
-        ({"since": "2026-03-05", "until": "2026-03-04"}, 400, "the span ends before it begins"),
-        ({"since": "2026-13-41"}, 400, "is not a possible ISO 8601 time"),
+        ({"since": "nope"}, 400, "'nope' is neither a time nor a message id: use 2d, 5h, yesterday,"),
+        ({"since": "2026-03-05", "until": "2026-03-04"}, 400, "the period ends before it starts"),
+        ({"since": "2026-13-41"}, 400, "is not a valid ISO 8601 time"),
         ({"channel": "nowhere"}, 404, "channel not found"),
         ({"max_tokens": 5}, 400, "max_tokens: Input should be greater than or equal to 32"),
     ],

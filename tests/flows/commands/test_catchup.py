@@ -159,7 +159,7 @@ def test_several_channels_make_one_digest_the_busiest_first() -> None:
     ("arguments", "message"),
     [
         (("--since", "2d"), "catchup reads a --store or chat files"),
-        ((*HARBOR, "--since", "nope"), "'nope' is no message here and no time"),
+        ((*HARBOR, "--since", "nope"), "'nope' is neither a time nor a message id"),
         ((*HARBOR, "nix", "--since", "2d"), "no channel 'nix' in"),
         (("--file", "gone.jsonl", "--since", "2d"), "gone.jsonl: no such file"),
         (("--store", "gone", "--since", "2d", "--embedding-model", "none"), "store gone cannot be read"),

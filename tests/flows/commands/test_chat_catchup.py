@@ -96,7 +96,7 @@ def test_a_long_answer_is_cut_between_its_lines(settings: Settings) -> None:
 
 def test_what_cannot_be_told_is_said(settings: Settings) -> None:
     (wrong,) = ask(settings, "since forever")
-    assert wrong.startswith("'since forever' is no message here and no time")
+    assert wrong.startswith("'since forever' is neither a time nor a message id")
     (unread,) = ask(settings, "1d", channel="unheard-of")
     assert unread == "I have read nothing here yet: ask again in a while."
 

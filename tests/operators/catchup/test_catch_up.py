@@ -40,7 +40,7 @@ def digests(
 
 
 def shown(digest: ChannelDigest) -> dict[str, list[tuple[str, str | None]]]:
-    """The ids of the lines by section, and why they concern the reader."""
+    """The ids of the lines by section, and why they concern the user."""
     return {
         name: [(item.messages[0].id, item.for_me) for item in items]
         for name, items in digest.sections.items()
@@ -59,7 +59,7 @@ TALK = chat(
 )
 
 
-def test_what_concerns_the_reader_comes_first_with_its_reason() -> None:
+def test_items_that_concern_the_user_come_first_with_their_reason() -> None:
     (digest,) = digests(channel(TALK), me="Cem")
     assert shown(digest) == {
         "for_me": [("m1", "action"), ("m3", "action"), ("m7", "reply")],
@@ -71,7 +71,7 @@ def test_what_concerns_the_reader_comes_first_with_its_reason() -> None:
     assert tuple(digest.sections) == ("for_me", "decisions", "questions", "highlights")
 
 
-def test_a_line_has_owner_date_and_the_message_that_it_answers() -> None:
+def test_a_line_has_an_owner_a_due_date_and_the_message_it_answers() -> None:
     (digest,) = digests(channel(TALK), me="Cem")
     task, mail, reply = digest.sections["for_me"]
     assert (task.owner, task.due and (task.due.text, str(task.due.date))) == (
@@ -84,7 +84,7 @@ def test_a_line_has_owner_date_and_the_message_that_it_answers() -> None:
     ]
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_messages_left_out_are_counted() -> None:
     deleted = Turn(8, "m8", START, NOBODY, "", 0, 0, deleted=True)
     (digest,) = digests(channel([*TALK, deleted]), me="Cem")
     assert (digest.messages, digest.people) == (8, ("Ana", "Ben", "Cem", "Dora"))
@@ -92,27 +92,27 @@ def test_what_is_left_out_is_counted() -> None:
     assert (left.bots, left.deleted, left.unmentioned, left.items, left.dropped) == (1, 1, 1, 0, 0)
 
 
-def test_without_a_reader_decisions_and_actions_make_a_channel_worth_reading() -> None:
+def test_without_a_name_decisions_and_actions_make_a_channel_worth_reading() -> None:
     (digest,) = digests(channel(TALK))
     assert digest.advice == "read"
     assert "for_me" not in digest.sections
     assert shown(digest)["actions"] == [("m1", None), ("m3", None)]
 
 
-def test_a_channel_of_others_greetings_can_be_skipped() -> None:
+def test_a_channel_with_only_greetings_can_be_skipped() -> None:
     (digest,) = digests(channel(chat("Ana: good morning!", "Ben: hi hi")), me="Cem")
     assert digest.advice == "skip"
     assert len(list(digest.items)) == 1
 
 
-def test_one_message_is_quoted() -> None:
+def test_a_single_message_is_quoted() -> None:
     spans = Period(Endpoint(TALK[5].ts, KEY, 5), Endpoint(TALK[6].ts, KEY, 6))
     (digest,) = digests(channel(TALK), spans=spans)
     assert digest.quoted == TALK[6]
     assert digest.sections == {}
 
 
-def test_nothing_in_the_span_gives_no_digest() -> None:
+def test_a_period_without_messages_gives_no_digest() -> None:
     late = Period(Endpoint(datetime(2027, 1, 1, tzinfo=UTC)), None)
     assert digests(channel(TALK), spans=late) == []
 
@@ -125,7 +125,7 @@ def test_the_busiest_channel_comes_first_and_channels_stay_apart() -> None:
     assert {turn.id for item in found[0].items for turn in item.messages} <= {turn.id for turn in TALK}
 
 
-def test_an_earlier_message_outside_the_span_explains_a_line_in_it() -> None:
+def test_a_line_can_be_explained_by_a_message_before_the_period() -> None:
     spans = Period(Endpoint(TALK[6].ts, KEY, 6), None)
     again = [
         *TALK,
@@ -137,7 +137,7 @@ def test_an_earlier_message_outside_the_span_explains_a_line_in_it() -> None:
     assert {turn.id for item in digest.items for turn in item.messages} == {"m7", "m8"}
 
 
-def test_the_json_form_names_every_section_and_links_every_message() -> None:
+def test_the_json_contains_every_section_and_a_link_to_every_message() -> None:
     found = digests(channel(TALK), me="Cem")
     fields = orjson.loads(to_json(found, ALL, time_zone="UTC", me="Cem", quiet=[ChannelKey("a", "b/c")]))
     assert (fields["version"], fields["since"], fields["until"]) == (1, "2026-03-02T09:00:00Z", None)
@@ -170,7 +170,7 @@ def test_the_json_form_names_every_section_and_links_every_message() -> None:
     st.integers(32, 200),
     st.integers(0, 8),
 )
-def test_every_line_rests_on_messages_of_the_span_and_the_tokens_hold(
+def test_every_line_cites_messages_of_the_period_within_the_token_limit(
     said: list[tuple[str, str]], tokens: int, first: int
 ) -> None:
     turns = chat(*(f"{name}: {text}" for name, text in said))
@@ -185,7 +185,7 @@ def test_every_line_rests_on_messages_of_the_span_and_the_tokens_hold(
         assert digest.quoted is not None or items
 
 
-def test_with_few_tokens_the_most_important_lines_stay_and_the_rest_is_counted() -> None:
+def test_with_few_tokens_the_most_important_lines_are_kept_and_the_rest_counted() -> None:
     sizes = {}
     for tokens in (32, 60, 200):
         (digest,) = digests(channel(TALK), me="Cem", max_tokens=tokens)

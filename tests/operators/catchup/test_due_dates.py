@@ -36,19 +36,19 @@ MONDAY = date(2026, 3, 2)
         ("ja", "公開日は6月18日(木)です", Due("6月18日", date(2026, 6, 18))),
     ],
 )
-def test_a_date_ahead_is_found_in_its_words(code: str, text: str, due: Due | None) -> None:
+def test_a_due_date_is_found_with_its_words(code: str, text: str, due: Due | None) -> None:
     said = date(2026, 5, 12) if code == "es" and "20" in text else MONDAY
     assert find_due(text, said, BOOKS[code]) == due
 
 
 @given(st.sampled_from(sorted(BOOKS)), st.text(max_size=60), st.dates())
-def test_what_is_found_stands_in_the_text_and_is_not_over(code: str, text: str, said: date) -> None:
+def test_a_due_date_quotes_the_text_and_is_never_in_the_past(code: str, text: str, said: date) -> None:
     due = find_due(text, said, BOOKS[code])
     assert due is None or (due.date >= said and due.text in " ".join(text.split()))
 
 
 @given(st.dates(date(2000, 1, 1), date(2100, 1, 1)), st.integers(0, 6))
-def test_a_weekday_is_the_next_one_after_the_day_of_the_message(said: date, weekday: int) -> None:
+def test_a_weekday_means_the_next_one_after_the_message(said: date, weekday: int) -> None:
     name = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")[weekday]
     due = find_due(f"by {name}", said, BOOKS["en"])
     assert due is not None

@@ -28,7 +28,7 @@ def item(text: str, *messages: int, kind: str = "decision", **fields: str | None
     return SuggestedItem(kind=kind, text=text, messages=list(messages), **values)  # type: ignore[arg-type]
 
 
-def test_an_item_that_its_messages_hold_is_kept_with_owner_and_date() -> None:
+def test_a_supported_item_is_kept_with_its_owner_and_due_date() -> None:
     answer = SuggestedItems(
         items=[item("Bram will build the grey banner.", 1, kind="action", owner="Bram", due="by Friday")]
     )
@@ -50,14 +50,14 @@ def test_an_item_that_its_messages_hold_is_kept_with_owner_and_date() -> None:
     ],
     ids=["no such message", "no message", "another number", "another name", "other words"],
 )
-def test_an_item_that_does_not_hold_up_is_dropped_and_counted(bad: SuggestedItem) -> None:
+def test_an_unsupported_item_is_dropped_and_counted(bad: SuggestedItem) -> None:
     kept, dropped = guard_items(
         SuggestedItems(items=[bad, item("Ines takes the second offer.", 0)]), TURNS, UTC
     )
     assert ([one.text for one in kept], dropped) == (["Ines takes the second offer."], 1)
 
 
-def test_an_owner_that_nobody_named_is_left_out() -> None:
+def test_an_owner_that_no_message_names_is_removed() -> None:
     answer = SuggestedItems(items=[item("The grey banner gets built.", 1, kind="action", owner="Tomas")])
     (found,), _ = guard_items(answer, TURNS, UTC)
     assert found.owner is None
@@ -72,7 +72,7 @@ def test_the_prompt_fences_the_messages_and_numbers_them() -> None:
 
 
 class Says:
-    """A model that gives one raw answer, or fails."""
+    """A model that always gives the same raw answer, or fails."""
 
     def __init__(self, raw: str | None) -> None:
         self.raw = raw
@@ -83,7 +83,7 @@ class Says:
         return Answer(parse_answer(self.raw, schema, Usage(), finished=True), Usage(), self.raw)
 
 
-def test_a_models_answer_becomes_checked_items_and_its_failure_a_reason() -> None:
+def test_a_model_answer_is_checked_and_a_failure_gives_a_reason() -> None:
     raw = '{"items": [{"kind": "question", "text": "Who signs the contract with Tidewire?", "messages": [2],'
     raw += ' "owner": null, "due": null}]}'
 

@@ -39,13 +39,13 @@ def test_a_name_is_found_as_a_word(name: str, text: str, mentioned: bool) -> Non
     assert person(name).is_mentioned(text) is mentioned
 
 
-def test_a_person_wrote_what_the_author_with_their_id_or_name_wrote() -> None:
+def test_a_person_is_matched_to_an_author_by_id_or_name() -> None:
     assert person("ANA").wrote(Author("u1", "Ana S."))
     assert not person("Ana").wrote(Author("u2", "Ben"))
     assert person("u2").name == "Ben"
 
 
-def test_a_first_name_that_two_have_is_nobody() -> None:
+def test_an_ambiguous_first_name_matches_nobody() -> None:
     two = [Author("1", "Ana Silva"), Author("2", "Ana Costa")]
     assert Person.named("Ana", two).ids == frozenset()
     assert Person.named("Ana Costa", two).names == ("Ana Costa",)
@@ -62,13 +62,13 @@ def test_a_first_name_that_two_have_is_nobody() -> None:
         ("お願いします、林さん。", "林"),
     ],
 )
-def test_a_sentence_speaks_to_whom_it_calls(sentence: str, name: str | None) -> None:
+def test_a_sentence_addresses_the_person_it_names(sentence: str, name: str | None) -> None:
     found = addressed(sentence, [person("Ben"), person("林")])
     assert (found and found.name) == name
 
 
 @given(st.text(min_size=1, max_size=20), st.text(max_size=60))
-def test_any_name_is_found_after_an_at_sign_or_searched_in_vain(name: str, text: str) -> None:
+def test_any_name_is_found_after_an_at_sign_or_not_at_all(name: str, text: str) -> None:
     found = Person.named(name, AUTHORS)
     assert isinstance(found.is_mentioned(text), bool)
     assert addressed(text, [found]) in (None, found)

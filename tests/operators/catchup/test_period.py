@@ -36,27 +36,27 @@ def held(since: str, until: str | None = None, turns: list[Turn] = TURNS) -> lis
         ("2026-03-02T09:15Z", "2026-03-02T10:15:00+01:00"),
     ],
 )
-def test_times_are_read_in_the_zone_of_the_reader(text: str, moment: str) -> None:
+def test_times_are_in_the_time_zone_of_the_user(text: str, moment: str) -> None:
     found = parse_moment(text, NOW, BERLIN)
     assert found is not None
     assert found.isoformat() == moment
 
 
-def test_a_time_is_part_of_the_span_and_its_end_is_not() -> None:
+def test_a_start_time_is_included_and_an_end_time_is_not() -> None:
     assert held("2026-03-02T09:10", "2026-03-02T09:25") == ["m2", "m3", "m4"]
 
 
-def test_after_a_message_come_the_later_ones_up_to_and_with_the_last() -> None:
+def test_a_start_message_is_excluded_and_an_end_message_is_included() -> None:
     assert held("m2") == ["m3", "m4", "m5", "m6", "m7"]
     assert held("m2", "m5") == ["m3", "m4", "m5"]
     assert held("m7") == []
 
 
-def test_the_newest_message_is_in_a_span_until_latest_and_times_ago_count_from_it() -> None:
+def test_latest_includes_the_newest_message_and_times_ago_count_from_it() -> None:
     assert held("10m", "latest") == ["m6", "m7"]  # ten minutes before just after m7
 
 
-def test_what_a_message_of_another_channel_cuts_off_is_told_by_its_time() -> None:
+def test_a_message_id_limits_other_channels_by_its_time() -> None:
     other = chat("Ben: before", "Ben: after", minutes=12, key=OTHER)
     other = [turn.__class__(**{**_fields(turn), "id": f"x{turn.seq}"}) for turn in other]
     found = parse_period("m1", None, {KEY: TURNS, OTHER: other}, now=NOW, zone=UTC)
@@ -66,24 +66,24 @@ def test_what_a_message_of_another_channel_cuts_off_is_told_by_its_time() -> Non
 @pytest.mark.parametrize(
     ("since", "until", "message"),
     [
-        ("m99", None, "'m99' is no message here and no time"),
-        ("2026-13-02", None, "'2026-13-02' is not a possible ISO 8601 time"),
-        ("999999w", None, "'999999w' is longer ago than there are dates"),
-        ("m5", "m1", "the span ends before it begins: from 2026-03-02 09:25 to 2026-03-02 09:05"),
+        ("m99", None, "'m99' is neither a time nor a message id"),
+        ("2026-13-02", None, "'2026-13-02' is not a valid ISO 8601 time"),
+        ("999999w", None, "'999999w' is too long ago"),
+        ("m5", "m1", "the period ends before it starts: from 2026-03-02 09:25 to 2026-03-02 09:05"),
     ],
 )
-def test_an_impossible_span_says_what_is_wrong(since: str, until: str | None, message: str) -> None:
+def test_an_invalid_period_gets_a_clear_error(since: str, until: str | None, message: str) -> None:
     with pytest.raises(PeriodError, match=message):
         held(since, until)
 
 
-def test_an_id_that_two_channels_have_is_refused_with_both() -> None:
-    with pytest.raises(PeriodError, match="several channels: name one of default/ops, default/random"):
+def test_a_message_id_in_two_channels_is_refused_and_both_are_named() -> None:
+    with pytest.raises(PeriodError, match="several channels: use one of default/ops, default/random"):
         parse_period("m0", None, {KEY: TURNS, OTHER: chat("Ben: hi", key=OTHER)}, now=NOW, zone=UTC)
 
 
 @given(st.integers(-5, 50), st.integers(-5, 50))
-def test_two_spans_that_meet_hold_each_turn_once(first: int, middle: int) -> None:
+def test_adjacent_periods_contain_each_turn_once(first: int, middle: int) -> None:
     begin, end = sorted((first, middle))
     since, until = ((START + timedelta(minutes=at)).isoformat() for at in (begin, end))
     assert held(since, until) + held(until) == held(since)
@@ -91,14 +91,14 @@ def test_two_spans_that_meet_hold_each_turn_once(first: int, middle: int) -> Non
 
 
 @given(st.integers(0, 7), st.integers(0, 7))
-def test_a_span_between_messages_holds_exactly_those_between(first: int, last: int) -> None:
+def test_a_period_between_messages_contains_exactly_those_between(first: int, last: int) -> None:
     begin, end = sorted((first, last))
     assert held(f"m{begin}", f"m{end}") == [f"m{seq}" for seq in range(begin + 1, end + 1)]
     assert held(f"m{begin}", f"m{end}") + held(f"m{end}") == held(f"m{begin}")
 
 
 @given(st.text(max_size=30))
-def test_no_text_is_more_than_a_moment_no_moment_or_a_span_error(text: str) -> None:
+def test_any_text_gives_an_aware_moment_none_or_a_period_error(text: str) -> None:
     try:
         found = parse_moment(text, NOW, BERLIN)
     except PeriodError:

@@ -13,7 +13,7 @@ from support.chats import chat
 
 
 def items(*lines: str) -> list[tuple[str, str, str | None, str | None]]:
-    """Kind, id, owner and due date of the items of a chat."""
+    """The kind, id, owner and due date of each item in a chat."""
     turns = chat(*lines)
     authors = {turn.author.id: turn.author for turn in turns}
     people = [Person.named(author.id, authors.values()) for author in authors.values()]
@@ -56,7 +56,7 @@ def test_decisions_actions_and_open_questions_are_found_in_four_languages(
     assert items(*lines) == found
 
 
-def test_a_question_that_another_takes_up_soon_is_not_open() -> None:
+def test_a_question_answered_soon_by_somebody_else_is_not_open() -> None:
     asked = "Ana: How many rows did the import of the bookings reject?"
     assert items(asked, "Ben: 37 rows of the bookings were double") == []
     assert items(asked, "Ben: who wants lunch?", "Cem: me") == [("question", "m0", None, None)]
@@ -67,7 +67,7 @@ def test_the_main_language_is_that_of_most_words() -> None:
     assert main_book(analyse_turns(chat(*lines))).code == "de"
 
 
-def test_a_quotation_is_whole_sentences_around_the_one_that_counts() -> None:
+def test_a_quote_is_whole_sentences_around_the_important_one() -> None:
     text = "First. " + "A long sentence about the harbour. " * 8 + "This one counts. Last."
     start = text.index("This")
     line = quoted(text, start, start + 16)
@@ -77,7 +77,7 @@ def test_a_quotation_is_whole_sentences_around_the_one_that_counts() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["Ana", "林", "דנה"]), st.text(max_size=80)), max_size=6))
-def test_items_of_any_text_are_verbatim_and_of_one_message_each(said: list[tuple[str, str]]) -> None:
+def test_every_item_quotes_one_message_verbatim(said: list[tuple[str, str]]) -> None:
     turns = chat(*(f"{name}: {text}" for name, text in said))
     people = [Person.named(name, [turn.author for turn in turns]) for name in ("Ana", "林")]
     found = find_items(analyse_turns(turns), people, UTC)
