@@ -1,1 +1,1 @@
-"""Words, sentences, tokens and languages; the word lists are data files."""
+"""Words, sentences, tokens and languages. The word lists are data files."""

@@ -1,7 +1,6 @@
-"""The language of a window, named in English, for telling a model which language to answer in.
+"""Identifies the language of a window, so that a model can be told which language to answer in.
 
-Identification is by py3langid (BSD-3-Clause), a naive Bayes model over byte n-grams that comes with
-the package.
+Uses py3langid (BSD-3-Clause), a naive Bayes model over byte n-grams whose data comes with the package.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ LANGUAGES = {
     "vi": "Vietnamese",
     "zh": "Chinese",
 }
-"""The languages told apart, by ISO 639-1 code."""
+"""The languages that can be identified, by ISO 639-1 code."""
 
 
 _DEFAULT_CODE = "en"
@@ -86,20 +85,20 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-_PRIOR = 5.0  # letters of English that every window starts with: "lol" is in no language
+_PRIOR = 5.0  # in letters, a bias to English: "lol" belongs to no language
 
 
 def language_name(texts: Sequence[str]) -> str:
-    """The English name of the language that most of the texts are in, by length.
+    """The English name of the language most of the text is in.
 
-    Every text votes for all languages by their probability, times the number of its letters: a short
-    message says little by itself. Code, addresses, mentions, emoji and figures have no vote. "English"
-    when nothing can be told.
+    Each text votes for every language with its probability, weighted by the number of letters, because
+    short messages are unreliable. Code, addresses, mentions, emoji and numbers are ignored. "English" if
+    nothing is left to go by.
     """
     votes = Counter[str]({_DEFAULT_CODE: _PRIOR})
     for text in texts:
         prose = " ".join(_LETTERS.findall(_NOT_PROSE.sub(" ", text.encode(errors="ignore").decode())))
-        weight = len(prose) + len(_DENSE.findall(prose))  # a kanji or a syllable says more than a letter
+        weight = len(prose) + len(_DENSE.findall(prose))  # a kanji or a syllable counts as two letters
         if weight:
             for code, probability in _identifier().rank(prose):
                 votes[code] += probability * weight

@@ -1,7 +1,7 @@
-"""What the rules know of each language: TOML files, one per language, named by its ISO 639-1 code.
+"""Language data for the rules: one TOML file per language, named by its ISO 639-1 code.
 
-A file is read into a frozen dataclass whose fields are the keys that a file may have; `code` comes
-from the file's name. Words are one string, split at blanks; phrases are a list of strings.
+A file is read into a frozen dataclass whose fields are the allowed keys; `code` comes from the file
+name. Words are one string, separated by spaces; phrases are a list of strings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Language = TypeVar("Language", bound="DataclassInstance")
 
 
 class LanguageFileError(BackscrollError):
-    """A language file is not as it should be; the message names the file and the key."""
+    """A language file is invalid; the message names the file and the key."""
 
 
 _READ: dict[tuple[Path, type], tuple[Any, ...]] = {}
@@ -35,12 +35,12 @@ _READING = Lock()
 
 
 def read_languages(folder: Path, kind: type[Language]) -> tuple[Language, ...]:
-    """The languages of a folder, one per file, by code.
+    """The languages in a folder, one per file, sorted by code.
 
-    A folder is read once in a process: every caller, on any thread, has the same objects.
+    A folder is read once per process: every caller, on any thread, gets the same objects.
 
     Raises:
-        LanguageFileError: a file is not TOML, lacks a key, or has an unknown key or a wrong value.
+        LanguageFileError: a file is not valid TOML, lacks a key, or has an unknown key or an invalid value.
     """
     with _READING:
         if (folder, kind) not in _READ:
@@ -52,11 +52,11 @@ def _read(path: Path, kind: type[Language]) -> Language:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as err:
-        raise LanguageFileError(f"{path}: not TOML: {err}") from err
+        raise LanguageFileError(f"{path}: not valid TOML: {err}") from err
     known = {field.name: field for field in fields(kind) if field.name != "code"}
     for key in data:
         if key not in known:
-            raise LanguageFileError(f"{path}: unknown key {key!r}: known are {', '.join(known)}")
+            raise LanguageFileError(f"{path}: unknown key {key!r}: use one of {', '.join(known)}")
     for key, field in known.items():
         if key not in data and field.default is MISSING and field.default_factory is MISSING:
             raise LanguageFileError(f"{path}: the key {key!r} is missing")
@@ -68,15 +68,15 @@ def _read(path: Path, kind: type[Language]) -> Language:
 
 
 def _value(field: Field[Any], value: object) -> object:
-    """A value of TOML as the dataclass has it."""
+    """A TOML value converted to the type of the dataclass field."""
     expected, fits, frozen = _TYPES[str(field.type)]
     if not fits(value):
-        raise ValueError(f"{field.name}: must be {expected}, but is {value!r:.60}")
+        raise ValueError(f"{field.name}: must be {expected}, not {value!r:.60}")
     return frozen(value)
 
 
 def _is(kind: type) -> Callable[[object], bool]:
-    return lambda value: type(value) is kind  # `true` is no whole number
+    return lambda value: type(value) is kind  # `true` is not a whole number
 
 
 def _are(kind: type) -> Callable[[object], bool]:
@@ -87,12 +87,16 @@ def _table_of(kind: type) -> Callable[[object], bool]:
     return lambda value: isinstance(value, dict) and all(type(one) is kind for one in value.values())
 
 
-# By the type of a field: what a file must have for it, whether a value is that, and what it becomes.
+# For each field type: the expected value in words, a check, and the conversion.
 _TYPES: dict[str, tuple[str, Callable[[object], bool], Callable[[Any], object]]] = {
     "str": ("a string", _is(str), str),
     "bool": ("true or false", _is(bool), bool),
     "int": ("a whole number", _is(int), int),
-    "frozenset[str]": ("words in one string", _is(str), lambda value: frozenset(value.split())),
+    "frozenset[str]": (
+        "a string of words separated by spaces",
+        _is(str),
+        lambda value: frozenset(value.split()),
+    ),
     "tuple[str, ...]": ("a list of strings", _are(str), tuple),
     "Mapping[str, str]": ("a table of strings", _table_of(str), MappingProxyType),
     "Mapping[str, int]": ("a table of whole numbers", _table_of(int), MappingProxyType),

@@ -1,9 +1,9 @@
-"""The vocabulary of the rules: words and phrases that point at something said earlier.
+"""The vocabulary of the rules: words and phrases that refer to something said earlier.
 
-One `Lexicon` per language, read from `lexicons/`: adding a file there adds a language. English is
-full; Spanish and German are small; Japanese works on runs of kanji and katakana. A phrase is a fragment
-of a regular expression, matched as whole words without regard to case. Text in another language has no
-cue words: it is judged by length and position.
+There is one `Lexicon` per language, read from `lexicons/`; add a file there to add a language. English
+is the most complete, Spanish and German are smaller, and Japanese uses runs of kanji and katakana. A
+phrase is a regular expression, matched as whole words and ignoring case. Text in another language has
+no cue words and is judged by length and position.
 
 >>> lexicons()["de"].possessive[:2], [lexicon.code for lexicon in spaced_lexicons()]
 (('mein', 'meine'), ['en', 'es', 'de'])
@@ -32,7 +32,7 @@ WORD = re.compile(
 )
 
 
-_ENDINGS = {  # by the last letter: the ending, what stands for it, the least length of a word
+_ENDINGS = {  # by the last letter: the ending, its replacement, the minimum length of a word
     "s": (("ies", "y", 5), ("es", "", 5), ("s", "", 4)),
     "g": (("ing", "", 6),),
     "d": (("ed", "", 5),),
@@ -40,7 +40,7 @@ _ENDINGS = {  # by the last letter: the ending, what stands for it, the least le
 
 
 class Word(NamedTuple):
-    """A word of a text: its surface, its lower case, a crude stem and its place."""
+    """A word of a text: as written, in lower case, its approximate stem, and its position."""
 
     text: str
     lower: str
@@ -50,7 +50,7 @@ class Word(NamedTuple):
 
 
 class Cue(NamedTuple):
-    """A phrase of the list `family` at `start:end` of a text."""
+    """A phrase from the list `family`, found at `start:end` of a text."""
 
     family: str
     start: int
@@ -58,14 +58,14 @@ class Cue(NamedTuple):
 
 
 def words(text: str) -> Iterator[Word]:
-    """The words of `text`; runs of kanji, katakana and hiragana are words of their own."""
+    """The words of `text`; each run of kanji, katakana or hiragana is a word."""
     for match in WORD.finditer(text):
         lower = match.group().lower()
         yield Word(match.group(), lower, stem(lower), match.start(), match.end())
 
 
 def stem(word: str) -> str:
-    """A crude, mostly English stem: without genitive, plural and verb endings."""
+    """An approximate stem, mostly for English: without genitive, plural and verb endings."""
     word = word.removesuffix("'s")
     for ending, put, least in _ENDINGS.get(word[-1:], ()):
         if word.endswith(ending) and len(word) >= least and not word.endswith("ss"):
@@ -76,37 +76,37 @@ def stem(word: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """Word lists and phrase lists of one language, in lower case.
+    """The word lists and phrase lists of one language, in lower case.
 
     Attributes:
         code: ISO 639-1.
-        function: words without content; they also tell which language a text is in.
+        function: words without content, which also identify the language of a text.
         things: pronouns and demonstratives for things and statements.
         people: third-person pronouns for people.
         persons: nouns a personal pronoun may refer to.
-        definite: articles and demonstratives that open a definite phrase.
-        possessive: possessives that open a definite phrase.
-        yours: those of them that speak to the listener.
+        definite: articles and demonstratives that start a definite phrase.
+        possessive: possessives that start a definite phrase.
+        yours: the possessives that refer to the listener.
         known: nouns a reader needs no introduction for ("the weekend").
-        empty: words that fill a phrase without saying anything ("thing", "great").
-        recall: phrases that name an earlier exchange ("as agreed", "you said").
+        empty: words that add nothing to a phrase ("thing", "great").
+        recall: phrases that refer to an earlier exchange ("as agreed", "you said").
         repeats: phrases that presuppose an earlier state or event ("another", "finally").
-        compares: the same, but often with what is compared at hand ("other", "the same").
-        answers: openers of an answer or a reaction.
-        connects: openers that go on from something said before ("so", "because").
-        decides: decisions whose object is elsewhere ("let's do it").
+        compares: the same, but often compared with something nearby ("other", "the same").
+        answers: words that start an answer or a reaction.
+        connects: words that continue from something said before ("so", "because").
+        decides: decisions about something mentioned elsewhere ("let's do it").
         introduces: words before a name that introduce it ("called").
         social: greetings, thanks and reactions.
         plans: plans, commitments and decisions.
         events: results, changes and personal updates.
         asks: requests and questions with content.
         slots: words for kinds of missing information, for asking for it, and for where it was said.
-        says: verbs, mostly of saying, that may follow the name of a person.
+        says: verbs, mostly of speech, that may follow a person's name.
         titles: titles before a name.
         noun_capitals: whether every noun is written with a capital.
-        spaced: whether blanks stand between words.
-        letters: a character class; a text with one of them is in this language.
-        rank: the lowest wins where a text fits several languages equally well.
+        spaced: whether words are separated by spaces.
+        letters: a character class; a text that contains one of them is in this language.
+        rank: the lowest rank wins if a text fits several languages equally well.
     """
 
     code: str
@@ -140,11 +140,11 @@ class Lexicon:
 
     def __post_init__(self) -> None:
         if not (self.spaced or self.letters):
-            raise ValueError("letters: needed where 'spaced' is false, to tell the language by")
+            raise ValueError("letters: required if 'spaced' is false, to identify the language")
 
     @cached_property
     def _by_first_word(self) -> dict[str, list[tuple[str, re.Pattern[str] | None]]]:
-        """For every first word of a phrase: the lists it is in and the pattern of what follows."""
+        """For the first word of each phrase: the lists it is in, and the pattern for the rest."""
         index: dict[str, list[tuple[str, re.Pattern[str] | None]]] = {}
         for family in _families():
             for phrase in getattr(self, family):
@@ -155,7 +155,7 @@ class Lexicon:
 
     @cached_property
     def _anywhere(self) -> list[tuple[str, re.Pattern[str]]]:
-        """One pattern for each list, for a language written without spaces."""
+        """One pattern per list, for a language written without spaces."""
         lists = [(family, getattr(self, family)) for family in _families()]
         return [
             (family, re.compile("|".join(sorted(phrases, key=len, reverse=True))))
@@ -164,7 +164,7 @@ class Lexicon:
         ]
 
     def cues(self, text: str, words: Sequence[Word]) -> list[Cue]:
-        """Every phrase of every list in `text`, whose words are `words`, in order."""
+        """Every phrase found in `text`, in order; `words` are the words of the text."""
         if not self.spaced:
             found = [
                 Cue(family, match.start(), match.end())
@@ -186,15 +186,15 @@ class Lexicon:
         return re.compile(f"[{self.letters}]")
 
     def has_letters_in(self, text: str) -> bool:
-        """Whether a text has a letter that only this language has."""
+        """Whether a text contains a letter that only this language uses."""
         return bool(self.letters) and self._letter.search(text) is not None
 
     def is_function(self, word: Word) -> bool:
-        """Whether a word has no content; a run of hiragana is taken for particles and endings."""
+        """Whether a word has no content; a run of hiragana counts as particles and endings."""
         return word.lower in self.function or "\u3040" <= word.text[0] <= "\u309f"
 
     def says_something(self, word: Word) -> bool:
-        """Whether a word is neither a function word nor an empty one."""
+        """Whether a word has content: it is neither a function word nor an empty one."""
         return len(word.text) > 1 and word.lower not in self.empty and not self.is_function(word)
 
 
@@ -205,10 +205,10 @@ def _families() -> list[str]:
 
 @cache
 def lexicons() -> Mapping[str, Lexicon]:
-    """The languages with word lists, by ISO 639-1 code and in the order of their ranks; read once.
+    """The languages with word lists, by ISO 639-1 code, in order of rank; read once.
 
     Raises:
-        LanguageFileError: a file is not as it should be.
+        LanguageFileError: a file is invalid.
     """
     found = read_languages(FOLDER, Lexicon)
     return MappingProxyType({one.code: one for one in sorted(found, key=lambda one: (one.rank, one.code))})
@@ -216,5 +216,5 @@ def lexicons() -> Mapping[str, Lexicon]:
 
 @cache
 def spaced_lexicons() -> tuple[Lexicon, ...]:
-    """The languages that are told apart by their function words."""
+    """The languages that are identified by their function words."""
     return tuple(lexicon for lexicon in lexicons().values() if lexicon.spaced)

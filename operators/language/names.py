@@ -1,17 +1,17 @@
-"""Names of a text that other texts do not hold.
+"""Finds names in a text that do not occur in other texts.
 
 >>> text = "Ana and Deb asked Peter."
 >>> [text[start:end] for start, end in unknown_names(text, Vocabulary(["Ana: Deborah knows"]))]
 ['Peter']
 
-A name is a capitalised word of which no form is in the texts, judged for precision:
-- in the middle of a sentence any, but in German, where every noun has a capital, only two or more in
-  a row, or one after "Herr" or "Frau", or before a verb of saying;
-- at the start of a sentence, or where a heading or quotation starts, only a word that English does
-  not know in lower case: neither Punkt's counts do, nor is it a token of `cl100k_base` that Punkt has
-  not seen as a name. In other languages an unknown name or a verb of saying must follow as well.
-Two letters ("PR"), initials of words of a text and names in a script that the texts hardly use (they
-may be transliterated) are not judged. Scripts without capitals have no names here.
+An unknown name is a capitalised word with no form in the other texts. The rules favour precision:
+- In the middle of a sentence, every such word counts. In German, where every noun is capitalised, it
+  must stand next to another one, after "Herr" or "Frau", or before a verb of saying.
+- At the start of a sentence, heading or quotation, the word must be unknown in lower case: Punkt has
+  never seen it so, and it is not a `cl100k_base` token, unless Punkt has seen it as a name. In
+  languages other than English, an unknown name or a verb of saying must follow as well.
+Words of two letters ("PR"), initials of words of the text, and names in a script that the texts hardly
+use (they may be transliterated) are ignored. Scripts without capitals have no names here.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ _ABBREVIATIONS = frozenset(("utc", "gmt", "faq", "tbd"))
 _COMMON_ENDING = re.compile(r"(?:s|ing|ly|tion|ment|ness|ity|ance|ence|ship|ung|heit|keit)\Z")
 
 
-_LOWER_CASE = 0b1110000  # Punkt's marks of a word seen in lower case
+_LOWER_CASE = 0b1110000  # Punkt's flags for a word seen in lower case
 
 
-_CAPITAL = 0b0000100  # and of one seen with a capital inside a sentence
+_CAPITAL = 0b0000100  # Punkt's flag for a word seen capitalised within a sentence
 
 
 def unknown_names(text: str, vocabulary: Vocabulary) -> Iterator[tuple[int, int]]:
-    """The spans of names in `text` that a vocabulary holds in no form; adjacent words make one name."""
-    reader = _Names(text, vocabulary)
+    """The spans of names in `text` that are unknown to a vocabulary; adjacent words make one name."""
+    names = _Names(text, vocabulary)
     run: tuple[int, int] | None = None
-    for place in range(len(reader.tokens)):
-        if not reader.is_flagged(place):
+    for place in range(len(names.tokens)):
+        if not names.is_flagged(place):
             continue
-        start, end = reader.spans[place]
+        start, end = names.spans[place]
         if run and text[run[1] : start] in (" ", "-"):
             run = run[0], end
             continue
@@ -71,7 +71,7 @@ def unknown_names(text: str, vocabulary: Vocabulary) -> Iterator[tuple[int, int]
 
 
 class Vocabulary:
-    """The words of texts in the forms that a name may take."""
+    """The words of texts, in the forms a name may take."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         line = [word for text in texts for word in words(text.replace("’", "'"))]
@@ -83,14 +83,14 @@ class Vocabulary:
         self.initials = "".join(word.lower[0] for word in line)
 
     def holds(self, name: str, *, inflected: bool) -> bool:
-        """Whether a form of a name is among the words: its parts, its plural, initials, a short form."""
+        """Whether a form of a name is in the texts: its parts, plural, initials or a short form."""
         folded = _fold(name)
         parts = [_fold(part) for part in re.split(r"[\W_]+", name) if part[:1].isupper()]
         if {folded, "".join(parts), folded.removesuffix("s"), folded + "s"} & self.forms:
             return True
         if parts and all(part in self.forms for part in parts):
             return True
-        if folded in self.beginnings:  # Deb, of Deborah
+        if folded in self.beginnings:  # Deb, short for Deborah
             return True
         if name[:-1].isupper() and name.lower().removesuffix("s") in self.initials:
             return True
@@ -100,12 +100,12 @@ class Vocabulary:
         return inflected and folded[: max(least, len(folded) - 2)] in self.beginnings
 
     def is_written_in(self, script: str) -> bool:
-        """Whether a good part of the texts is in a script, so that names in it are not transliterated."""
+        """Whether 30% of the letters are in a script; names in rarer scripts may be transliterated."""
         return self.scripts[script] >= 0.3 * self.scripts.total()
 
 
 class _Names:
-    """The words of a text, and which of them are names that nothing holds."""
+    """The words of a text, and which of them are unknown names."""
 
     def __init__(self, text: str, vocabulary: Vocabulary) -> None:
         self.text = text
@@ -118,7 +118,7 @@ class _Names:
         self.headings = [match.span() for match in _HEADING.finditer(text)]
 
     def is_flagged(self, place: int) -> bool:
-        """Whether a word is an unknown name; see the top of this module."""
+        """Whether a word is an unknown name; the rules are at the top of this module."""
         if not self._is_unknown(place):
             return False
         word, following = self.tokens[place], self._beside(place, 1)
@@ -145,13 +145,13 @@ class _Names:
             return False
         if self.vocabulary.holds(word, inflected=not self.is_english):
             return False
-        # "Web Socket" may have been said as one word.
+        # "Web Socket" may have been written as one word.
         pairs = [(place, self._beside(place, 1)), (self._beside(place, -1), place)]
         joined = {_fold(self.tokens[a] + self.tokens[b]) for a, b in pairs if a is not None and b is not None}
         return not joined & self.vocabulary.forms
 
     def _beside(self, place: int, step: int) -> int | None:
-        """The place of the next or previous word, if only a blank or a hyphen is between."""
+        """The index of the next or previous word, if only a space or a hyphen is between."""
         other = place + step
         if not 0 <= other < len(self.tokens):
             return None
@@ -170,7 +170,7 @@ class _Names:
 
 
 def _language(text: str) -> Lexicon | None:
-    """The lexicon most of whose function words a text uses, if it uses any."""
+    """The lexicon whose function words a text uses most; None if it uses none."""
     said = [word.lower for word in words(text)]
     counts = {lexicon: sum(word in lexicon.function for word in said) for lexicon in spaced_lexicons()}
     best = max(counts, key=counts.__getitem__)
@@ -179,7 +179,7 @@ def _language(text: str) -> Lexicon | None:
 
 @cache
 def _says() -> frozenset[str]:
-    """The verbs, mostly of saying, that follow a name in any language."""
+    """The verbs, mostly of speech, that may follow a name, in all languages."""
     return _SAYS_ELSEWHERE.union(*(lexicon.says for lexicon in lexicons().values()))
 
 
@@ -194,7 +194,7 @@ def _script(text: str) -> str:
 
 
 def _fold(word: str) -> str:
-    """A word without case and accents."""
+    """A word in case-folded form, without accents."""
     decomposed = unicodedata.normalize("NFKD", word.casefold())
     return "".join(character for character in decomposed if not unicodedata.combining(character))
 

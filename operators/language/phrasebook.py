@@ -1,9 +1,9 @@
-"""What decisions, promises, requests and dates look like in a language, and its headings of a digest.
+"""Patterns for decisions, promises, requests and dates in a language, and its catch-up headings.
 
-One `PhraseBook` per language, read from `phrasebooks/`. `language.lexicon` finds what leans on something
-earlier; this finds what a reader who was away has to know. A text in another language has the English
-phrase book, whose patterns then rarely match. Patterns are searched without regard to case; those of
-Japanese are not bound to words.
+There is one `PhraseBook` per language, read from `phrasebooks/`. Phrase books find what a user who was
+away needs to know; `language.lexicon` finds what refers to something earlier. Text in another language
+uses the English phrase book, whose patterns then rarely match. Patterns ignore case; the Japanese ones
+may match within words.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ HEADINGS = (
 
 @dataclass(frozen=True, eq=False)
 class PhraseBook:
-    """Patterns and headings of one language.
+    """The patterns and headings of one language.
 
     Attributes:
         code: ISO 639-1.
-        decided: a decision, in the sentence that takes or reports it.
+        decided: a sentence that takes or reports a decision.
         promised: the author will do something.
         requested: somebody is asked to do something.
-        rhetorical: a question that waits for no answer.
+        rhetorical: a question that needs no answer.
         weekdays: Monday to Sunday, each as a pattern.
-        days: patterns of relative days, and how many days ahead they are.
-        before_dates: what may stand before a date and belongs to it ("by", "until").
-        past: what before a date says that it is over ("last", "since").
-        headings: the words of a digest, by the names in `HEADINGS`.
-        months: January to December, each as a pattern; none where months are numbered.
-        assigned: what after a name says that the person has to do it ("Ana owns it").
-        addressing: what after a name speaks to the person, without a comma ("Ana please").
-        honorifics: what is added to a name in speaking to the person.
-        question_ends: how a sentence ends that asks without a question mark.
-        relative_days: days named by their distance from a message, either way ("yesterday").
-        relative_spans: the same for weeks, months, seasons and years ("last month").
-        spaced: whether blanks stand between words.
+        days: patterns for relative days, with the number of days ahead.
+        before_dates: words before a date that belong to it ("by", "until").
+        past: words before a date that mean it is in the past ("last", "since").
+        headings: the texts of a digest, by the names in `HEADINGS`.
+        months: January to December, each as a pattern; empty if months are numbered.
+        assigned: words after a name that assign a task to the person ("Ana owns it").
+        addressing: words after a name that address the person without a comma ("Ana please").
+        honorifics: suffixes of a name that address the person.
+        question_ends: endings of questions without a question mark.
+        relative_days: days relative to a message, in either direction ("yesterday").
+        relative_spans: weeks, months, seasons and years relative to a message ("last month").
+        spaced: whether words are separated by spaces.
     """
 
     code: str
@@ -75,34 +75,34 @@ class PhraseBook:
 
     def __post_init__(self) -> None:
         if len(self.weekdays) != 7:
-            raise ValueError(f"weekdays: must have 7 entries, but has {len(self.weekdays)}")
+            raise ValueError(f"weekdays: must have 7 entries, not {len(self.weekdays)}")
         if len(self.months) not in (0, 12):
-            raise ValueError(f"months: must have 12 entries or none, but has {len(self.months)}")
+            raise ValueError(f"months: must have 12 entries or none, not {len(self.months)}")
         for name in self.headings:
             if name not in HEADINGS:
-                raise ValueError(f"headings: unknown name {name!r}: known are {', '.join(HEADINGS)}")
+                raise ValueError(f"headings: unknown name {name!r}: use one of {', '.join(HEADINGS)}")
         for name in HEADINGS:
             if name not in self.headings:
                 raise ValueError(f"headings: {name!r} is missing")
 
     @cached_property
     def decision(self) -> re.Pattern[str]:
-        """Matches where a decision is."""
+        """Matches a decision."""
         return self._any(self.decided)
 
     @cached_property
     def promise(self) -> re.Pattern[str]:
-        """Matches where the author promises something."""
+        """Matches a promise by the author."""
         return self._any(self.promised)
 
     @cached_property
     def request(self) -> re.Pattern[str]:
-        """Matches where somebody is asked to do something."""
+        """Matches a request to somebody."""
         return self._any(self.requested)
 
     @cached_property
     def rhetoric(self) -> re.Pattern[str]:
-        """Matches questions that wait for no answer."""
+        """Matches a question that needs no answer."""
         return self._any(self.rhetorical)
 
     def _any(self, phrases: Iterable[str]) -> re.Pattern[str]:
@@ -115,6 +115,6 @@ def phrase_books() -> Mapping[str, PhraseBook]:
     """The phrase books by ISO 639-1 code; read once.
 
     Raises:
-        LanguageFileError: a file is not as it should be.
+        LanguageFileError: a file is invalid.
     """
     return MappingProxyType({book.code: book for book in read_languages(FOLDER, PhraseBook)})

@@ -1,13 +1,14 @@
-"""Figures in a text (numbers, dates, times, identifiers), each read into facts that can be compared.
+"""Finds quantities in a text (numbers, dates, times, identifiers), as facts that can be compared.
 
->>> [(text[f.start:f.end], sorted(f.facts)) for text in ["at 6pm", "um 18 Uhr"] for f in figures(text)]
+>>> texts = ["at 6pm", "um 18 Uhr"]
+>>> [(text[q.start:q.end], sorted(q.facts)) for text in texts for q in find_quantities(text)]
 [('6pm', [('clock', 1080)]), ('18 Uhr', [('clock', 1080)])]
 
 A fact is a kind and a value: `date` (year or 0, month, day), `month`, `weekday` (Monday is 0), `year`,
-`clock` (minutes after midnight), `number` (value, unit), `ordinal`, `exact` (a string). A figure that
-can be read in several ways has several facts: `1.024` is 1024 and 1.024, `6:30` is morning and evening.
-English, Spanish and German are read in full; of other languages, digits. `language.quantity_words` has
-the words.
+`clock` (minutes after midnight), `number` (value, unit), `ordinal`, `exact` (a string). An ambiguous
+quantity has several facts: `1.024` is 1024 and 1.024, `6:30` is morning and evening. English, Spanish
+and German are supported in full; in other languages only digits are. The words are in
+`language.quantity_words`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Fact = tuple[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A figure at `start:end` of a text; `is_claim` is false for words like "one", "both", "second"."""
+    """A quantity at `start:end` of a text; `is_claim` is false for words like "one", "both", "second"."""
 
     start: int
     end: int
@@ -36,7 +37,7 @@ class Quantity:
 
 
 def find_quantities(text: str) -> tuple[Quantity, ...]:
-    """The figures of `text`, in order; none overlap."""
+    """The quantities in `text`, in order and without overlaps."""
     found = list[Quantity]()
     for pattern, facts_of in _readers():
         read = list[Quantity]()
@@ -49,7 +50,7 @@ def find_quantities(text: str) -> tuple[Quantity, ...]:
 
 
 def blanked(text: str, found: Iterable[Quantity]) -> str:
-    """`text` with a NUL for every character of the figures, so that places stay."""
+    """`text` with every character of the quantities replaced by NUL, so that offsets do not change."""
     for figure in found:
         text = text[: figure.start] + "\0" * (figure.end - figure.start) + text[figure.end :]
     return text
@@ -59,7 +60,7 @@ def _any(names: Iterable[str]) -> str:
     return "|".join(sorted(map(re.escape, names), key=len, reverse=True))
 
 
-_L = "A-Za-z\u00c0-\u024f0-9_"  # what makes a word of a Latin script or a figure go on
+_L = "A-Za-z\u00c0-\u024f0-9_"  # characters that continue a Latin word or a number
 
 
 _YEAR = r"(?:(?:,?\s+(?:de\s+)?|\s+of\s+)(?P<year>\d{4})(?!\d))?"
@@ -84,7 +85,7 @@ def _short_date(match: re.Match[str]) -> Iterator[Fact]:
     year += 2000 if 0 < year < 100 else 0
     yield from _day(year, second, first)
     yield from _day(year, first, second)
-    if not year:  # the end of a sentence, perhaps
+    if not year:  # the full stop may end a sentence
         yield "number", (Decimal(f"{first}.{match['second']}"), "")
 
 
@@ -131,7 +132,7 @@ def _number(match: re.Match[str]) -> Iterator[Fact]:
 
 
 def _values(number: str) -> Iterator[Decimal]:
-    """A numeral read as English and as continental Europe write it, where it can be."""
+    """The values of a numeral in English notation and in continental European notation."""
     digits = re.sub(r"['’\s]", "", number)
     for group, point in ((",", "."), (".", ",")):
         if re.fullmatch(rf"\d+(?:\{point}\d+)?|\d{{1,3}}(?:\{group}\d{{3}})+(?:\{point}\d+)?", digits):
@@ -146,7 +147,7 @@ def _count(match: re.Match[str]) -> Iterator[Fact]:
 
 
 def _is_claim(match: re.Match[str]) -> bool:
-    """Whether a figure says something: not a small count or an ordinal in words, nor the number of a list."""
+    """Whether a quantity is a claim: not a small count or ordinal in words, and not a list number."""
     if match.re == _count_pattern():
         return match["word"].lower() not in quantity_words().vague and not match["word"].lower().endswith(
             ("th", "second", "third")
@@ -174,7 +175,7 @@ _FactsOf = Callable[[re.Match[str]], Iterator[Fact]]
 
 @cache
 def _readers() -> tuple[tuple[re.Pattern[str], _FactsOf], ...]:
-    """The patterns of figures in the order in which they are looked for, and what each is read into."""
+    """The patterns of quantities, in the order in which they are tried, each with its conversion to facts."""
     words = quantity_words()
     month = rf"(?P<month>{_any(words.months)})\b\.?"
     long_months = [name for name in words.months if len(name) > 4 and name != "march"]

@@ -1,4 +1,4 @@
-"""The words of numbers, dates and amounts, and what they stand for; one file of `quantities/` a language.
+"""The words for numbers, dates and amounts, and their values; one file in `quantities/` per language.
 
 >>> quantity_words().months["märz"], quantity_words().units["por ciento"]
 (3, '%')
@@ -29,17 +29,17 @@ _UNITS = {
 
 @dataclass(frozen=True, eq=False)
 class QuantityWords:
-    """The words of numbers, dates and amounts of one language, a file of `quantities/`.
+    """The words for numbers, dates and amounts in one language, from a file in `quantities/`.
 
     Attributes:
         code: ISO 639-1.
-        months: January to December, the words of each split at blanks; so are the next three.
+        months: January to December, each with one or more words separated by spaces, like the next three.
         weekdays: Monday to Sunday.
         ones: 1 to 12.
         tens: 20, 30 ... 90.
-        vague: numbers that claim nothing.
-        scales: what a number before a word is multiplied by.
-        units: the symbol of every unit.
+        vague: number words that make no claim.
+        scales: words that multiply the number before them, with the factor.
+        units: words for units, with the symbol.
     """
 
     code: str
@@ -55,12 +55,12 @@ class QuantityWords:
         for name, length in (("months", 12), ("weekdays", 7), ("ones", 12), ("tens", 8)):
             if len(getattr(self, name)) not in (0, length):
                 raise ValueError(
-                    f"{name}: must have {length} entries or none, but has {len(getattr(self, name))}"
+                    f"{name}: must have {length} entries or none, not {len(getattr(self, name))}"
                 )
 
 
 class AllQuantityWords:
-    """The words of all languages, and what they stand for: a text may mix them."""
+    """The words of all languages with their values, because a text may mix languages."""
 
     def __init__(self, languages: Sequence[QuantityWords]) -> None:
         self.months = _numbered((language.months for language in languages), start=1)
@@ -86,9 +86,9 @@ def _numbered(lists: Iterable[Sequence[str]], start: int, step: int = 1) -> dict
 
 @cache
 def quantity_words() -> AllQuantityWords:
-    """The words of every language; read once.
+    """The words of all languages; read once.
 
     Raises:
-        LanguageFileError: a file is not as it should be.
+        LanguageFileError: a file is invalid.
     """
     return AllQuantityWords(read_languages(FOLDER, QuantityWords))

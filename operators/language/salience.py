@@ -1,8 +1,8 @@
-"""How much an utterance deserves a place in a summary, judged by its words alone.
+"""Salience: how much an utterance deserves a place in a summary, judged by its words alone.
 
-A plan, a decision, a request, a result or a personal update counts for something; a greeting, a
-thank-you or a reaction does not. No model is used. In a language without word lists, length and
-words not yet seen in the window decide.
+Plans, decisions, requests, results and personal updates count; greetings, thanks and reactions do not.
+No model is used. In a language without word lists, salience depends on length and on words new to the
+window.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _BOT = 0.4
 
 @dataclass(frozen=True, slots=True)
 class AnalysedTurn:
-    """A turn as the rules read it.
+    """A turn split into words and cues for the rules.
 
-    `text` is the turn's text at unchanged length, without what is not prose; `content` are the
-    words that say something; `salience` is in [0, 1].
+    `text` is the turn's text with everything that is not prose blanked, so its length does not change;
+    `content` are the words with content; `salience` is in [0, 1].
     """
 
     turn: Turn
@@ -53,37 +53,37 @@ class AnalysedTurn:
 
 
 def analyse_turns(turns: Sequence[Turn]) -> tuple[AnalysedTurn, ...]:
-    """Split the turns of a window into words and cues, and say how worthy of a summary each is.
+    """Split the turns of a window into words and cues, and score the salience of each.
 
-    Content words raise salience with diminishing returns, words new to the window more than repeated
-    ones; plans, events, requests and figures add to it; social phrases and bots lower it.
+    Content words raise salience with diminishing returns, and words new to the window raise it more than
+    repeated ones. Plans, events, requests and numbers add to it; social phrases and bots lower it.
     """
     texts = [_prose(turn.text) for turn in turns]
     tokens = [tuple(words(text)) for text in texts]
     usual = _language((word for line in tokens for word in line), lexicons()["en"])
     seen: set[str] = set()
-    readings = []
+    analysed = []
     for turn, text, line in zip(turns, texts, tokens, strict=True):
         lexicon = _language_by_letters(text) or _language(line, usual)
         cues = tuple(lexicon.cues(text, line))
         content = tuple(word for word in line if lexicon.says_something(word))
         score = _score(text, content, cues, seen) * (_BOT if turn.author.bot else 1.0)
-        readings.append(AnalysedTurn(turn, text, lexicon, line, content, cues, score))
-    return tuple(readings)
+        analysed.append(AnalysedTurn(turn, text, lexicon, line, content, cues, score))
+    return tuple(analysed)
 
 
 def _prose(text: str) -> str:
-    """Blank code blocks, addresses and attachment notes; make every apostrophe the plain one."""
+    """Blank code blocks, addresses and attachment notes, and normalise apostrophes."""
     return _NOT_PROSE.sub(lambda match: " " * len(match.group()), text).replace("’", "'")
 
 
 def _language_by_letters(text: str) -> Lexicon | None:
-    """The language that alone has letters of the text."""
+    """The language whose own letters occur in the text, if any."""
     return next((lexicon for lexicon in lexicons().values() if lexicon.has_letters_in(text)), None)
 
 
 def _language(line: Iterable[Word], usual: Lexicon) -> Lexicon:
-    """The word lists of the language that most of the words belong to; `usual` on a tie."""
+    """The lexicon of the language most of the words belong to; `usual` on a tie."""
     found = {word.lower for word in line}
     return max((usual, *spaced_lexicons()), key=lambda lexicon: len(found & lexicon.function))
 

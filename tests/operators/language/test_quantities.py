@@ -14,7 +14,7 @@ def read(text: str) -> list[str]:
 
 
 def facts(text: str) -> set[tuple[str, object]]:
-    """The readings of the only figure in a text."""
+    """The facts of the only quantity in a text."""
     (figure,) = find_quantities(text)
     return set(figure.facts)
 
@@ -22,7 +22,7 @@ def facts(text: str) -> set[tuple[str, object]]:
 @pytest.mark.parametrize(
     "text", ["6pm", "6 PM", "6:00 p.m.", "18:00", "18:00:00", "18 Uhr", "18.00 Uhr", "18時", "6 o'clock"]
 )
-def test_a_clock_time_is_minutes_after_midnight_however_written(text: str) -> None:
+def test_a_time_of_day_is_minutes_after_midnight_in_every_notation(text: str) -> None:
     assert ("clock", 1080) in facts(text)
 
 
@@ -44,12 +44,12 @@ def test_a_date_without_a_year_has_year_zero(text: str) -> None:
     "text",
     ["2026-03-02", "2 March 2026", "March 2, 2026", "2. März 2026", "2 de marzo de 2026", "2026年3月2日"],
 )
-def test_a_date_with_a_year_has_one_reading(text: str) -> None:
+def test_a_date_with_a_year_is_unambiguous(text: str) -> None:
     assert facts(text) == {("date", (2026, 3, 2))}
 
 
 @pytest.mark.parametrize("text", ["02.03.2026", "2.3.26", "3/2/2026", "02/03/26"])
-def test_a_date_in_figures_alone_may_be_read_day_or_month_first(text: str) -> None:
+def test_a_date_in_digits_may_be_day_first_or_month_first(text: str) -> None:
     expected = {("date", (2026, 3, 2)), ("date", (2026, 2, 3))}
     assert facts(text) == (expected if text != "2.3.26" else {("exact", "2.3.26")})
 
@@ -78,7 +78,7 @@ def test_a_date_in_figures_alone_may_be_read_day_or_month_first(text: str) -> No
         ("20secs", ["20"]),
     ],
 )
-def test_a_number_is_its_value_in_english_and_continental_writing(text: str, values: list[str]) -> None:
+def test_a_number_is_read_in_english_and_continental_notation(text: str, values: list[str]) -> None:
     assert facts(text) == {("number", (Decimal(value), "")) for value in values}
 
 
@@ -101,7 +101,7 @@ def test_an_amount_keeps_its_unit(text: str, value: int, unit: str) -> None:
     assert facts(text) == {("number", (Decimal(value), unit))}
 
 
-def test_years_ordinals_months_and_weekdays_have_facts_of_their_own() -> None:
+def test_years_ordinals_months_and_weekdays_have_their_own_facts() -> None:
     assert facts("in 2022") == {("number", (Decimal(2022), "")), ("year", 2022)}
     assert facts("the 3rd") == {("number", (Decimal(3), "")), ("ordinal", 3)}
     assert facts("in September") == facts("im september") == {("month", 9)}
@@ -124,20 +124,20 @@ def test_years_ordinals_months_and_weekdays_have_facts_of_their_own() -> None:
         "9fceb02",
     ],
 )
-def test_an_identifier_is_taken_as_it_is(text: str) -> None:
+def test_an_identifier_is_an_exact_string(text: str) -> None:
     assert facts(f"see {text}, or") == {("exact", text)}
 
 
-def test_words_that_are_sometimes_months_need_a_preposition() -> None:
+def test_ambiguous_month_names_need_a_preposition() -> None:
     assert read("We may march on. In May we rest, in March too.") == ["May", "March"]
 
 
-def test_small_counts_ordinals_in_words_and_list_numbers_claim_nothing() -> None:
+def test_small_counts_ordinals_in_words_and_list_numbers_are_not_claims() -> None:
     text = "1. One of both, the second and fourth.\n2) three, 4"
     assert [text[f.start : f.end] for f in find_quantities(text) if f.is_claim] == ["three", "4"]
 
 
-def test_figures_are_found_in_order_and_can_be_blanked() -> None:
+def test_quantities_are_found_in_order_and_can_be_blanked() -> None:
     text = "At 6pm on 2 March: €640 for HAR-335."
     assert read(text) == ["6pm", "2 March", "€640", "HAR-335"]
     assert blanked(text, find_quantities(text)) == "At \0\0\0 on \0\0\0\0\0\0\0: \0\0\0\0 for \0\0\0\0\0\0\0."
@@ -150,7 +150,7 @@ FRAGMENTS = st.sampled_from(
 
 @given(st.lists(st.one_of(FRAGMENTS, st.text(max_size=8)), max_size=12).map("".join))
 @settings(max_examples=300, deadline=None)
-def test_figures_of_any_text_are_in_order_inside_it_and_do_not_overlap(text: str) -> None:
+def test_quantities_of_any_text_are_in_order_and_do_not_overlap(text: str) -> None:
     found = find_quantities(text)
     edges = [edge for figure in found for edge in (figure.start, figure.end)]
     assert edges == sorted(edges)

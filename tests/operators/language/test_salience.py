@@ -1,4 +1,4 @@
-"""Salience: what deserves a place in a summary, told without a model."""
+"""Salience: what deserves a place in a summary, judged without a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scores(*texts: str) -> tuple[float, ...]:
     return salience([turn(n, text) for n, text in enumerate(texts)])
 
 
-def test_nothing_has_no_salience():
+def test_empty_text_has_no_salience():
     assert salience([]) == ()
     assert scores("", "   ", "?!") == (0.0, 0.0, 0.0)
 
@@ -33,7 +33,7 @@ def test_nothing_has_no_salience():
 @pytest.mark.parametrize(
     "text", ["Hi!", "thanks", "lol", "Wow, that's so cool!", "ok 👍", "Good morning, how are you?"]
 )
-def test_greetings_thanks_and_reactions_count_for_nothing(text: str):
+def test_greetings_thanks_and_reactions_have_no_salience(text: str):
     assert scores(text) == (0.0,)
 
 
@@ -51,31 +51,31 @@ def test_plans_requests_updates_and_results_outweigh_chatter(text: str):
     assert plan > 0.5 > chatter
 
 
-def test_a_bot_counts_for_less_than_a_person_with_the_same_words():
+def test_a_bot_scores_lower_than_a_person_with_the_same_words():
     text = "Deployed version 2.1 to production"
     person, bot = salience([turn(0, text)])[0], salience([turn(0, text, bot=True)])[0]
     assert bot == pytest.approx(0.4 * person)
 
 
-def test_words_new_to_the_window_count_for_more_than_repeated_ones():
+def test_words_new_to_the_window_score_higher_than_repeated_ones():
     first, second = scores("Postgres upgrade blocks billing", "Postgres upgrade blocks billing")
     assert first > second > 0
 
 
-def test_code_and_addresses_are_not_read_as_prose():
+def test_code_and_addresses_are_ignored():
     (reading,) = analyse_turns(
         [turn(0, "see `main` <https://example.org/deploy/failed> ```error failed error```")]
     )
     assert [word.text for word in reading.content] == ["main"]
 
 
-def test_the_longer_update_is_the_more_salient_one_in_a_language_without_word_lists():
+def test_the_longer_update_is_more_salient_in_a_language_without_word_lists():
     short, long = scores("Tak.", "Wczoraj przenieśliśmy bazę danych klientów na nowy serwer w Krakowie.")
     assert short < 0.2
     assert long > 0.4
 
 
-def test_languages_are_told_apart_by_their_function_words():
+def test_languages_are_identified_by_their_function_words():
     texts = [
         "The server is down",
         "El servidor no funciona hoy",

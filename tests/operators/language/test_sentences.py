@@ -33,15 +33,15 @@ def test_sentences_end_at_full_stops_and_line_breaks(text: str, expected: list[s
     assert pieces(text) == expected
 
 
-def test_closing_brackets_stay_with_the_sentence_that_they_close() -> None:
+def test_a_closing_bracket_stays_with_its_sentence() -> None:
     assert pieces("彼は「（行く！）」と言った。") == ["彼は「（行く！）」", "と言った。"]
 
 
-def test_marks_before_the_first_word_of_a_line_are_not_lost() -> None:
+def test_punctuation_before_the_first_word_of_a_line_is_kept() -> None:
     assert pieces("！重要。") == ["！重要。"]
 
 
-def test_repeated_marks_are_one_end() -> None:
+def test_repeated_punctuation_ends_one_sentence() -> None:
     assert pieces("Ship it!! Now?! Yes!!") == ["Ship it!!", "Now?!", "Yes!!"]
 
 

@@ -18,19 +18,19 @@ def test_tokens_are_those_of_cl100k_base() -> None:
     assert count("") == 0
 
 
-def test_what_looks_like_a_special_token_is_plain_text() -> None:
+def test_text_that_looks_like_a_special_token_is_plain_text() -> None:
     assert encode("<|endoftext|>") == [27, 91, 8862, 728, 428, 91, 29]
     assert decode(encode("<|endoftext|>")) == "<|endoftext|>"
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"])))
 @settings(database=None, deadline=None)
-def test_decoding_all_tokens_gives_the_text_back(text: str) -> None:
+def test_decoding_all_tokens_returns_the_text(text: str) -> None:
     assert decode(encode(text)) == text
     assert count(text) == len(encode(text))
 
 
-def test_a_character_cut_in_two_is_left_out_at_either_end() -> None:
+def test_an_incomplete_character_at_either_end_is_dropped() -> None:
     tokens = encode("a🧭b")
     assert len(tokens) == 5
     assert [decode(tokens[:end]) for end in range(6)] == ["", "a", "a", "a", "a🧭", "a🧭b"]
