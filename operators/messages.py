@@ -1,4 +1,4 @@
-"""Messages as received, turns as admitted, and the key of a channel.
+"""Messages as received, turns as admitted, and channel keys.
 
 >>> message = parse_message({"channel": "general", "id": "m1", "ts": "2026-03-02T10:00:00+01:00",
 ...                          "author": "Ana", "text": "hello"})
@@ -42,7 +42,7 @@ Op = Literal["post", "edit", "delete", "flush"]
 _LONGEST_NAME, _LONGEST_LINK = 512, 4096  # characters of ids and names, and of links
 
 
-_LONGEST_ID = 512  # bytes as JSON: a summary record lists the ids of a whole window
+_LONGEST_ID = 512  # bytes as JSON, because a summary record lists the ids of a whole window
 
 
 _SEPARATORS = re.compile(r"[/:%\x00-\x1f\x7f-\x9f]")
@@ -52,11 +52,11 @@ _OPS = ("post", "edit", "delete", "flush")
 
 
 class MessageError(ValueError):
-    """A message breaks the schema; the text says which field and what would be right."""
+    """A message does not match the schema; the text names the field and says what is expected."""
 
 
 class ChannelKey(NamedTuple):
-    """A conversation in a tenant or source; `str()` gives the routing key `namespace/channel`."""
+    """A channel in a namespace (a tenant or source); `str()` gives the routing key `namespace/channel`."""
 
     namespace: str
     channel: str
@@ -66,21 +66,21 @@ class ChannelKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ChannelKey:
-        """Read what `str()` wrote; a text without a separator is a channel of the default namespace."""
+        """Parse the output of `str()`; text without a separator is a channel in the default namespace."""
         namespace, separator, channel = text.partition("/")
         if not separator:
             namespace, channel = DEFAULT_NAMESPACE, text
         return cls(unquote(namespace), unquote(channel))
 
     def is_called(self, name: str) -> bool:
-        """Whether a name that somebody typed means the channel: with its namespace or without, `#` or not."""
+        """Whether a typed name means this channel, with or without its namespace and a leading `#`."""
         plain = name.removeprefix("#")
         return plain in (str(self), self.channel) or ("/" in plain and ChannelKey.parse(plain) == self)
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who wrote a message; `name` is never empty and holds no line break."""
+    """Who wrote a message; `name` is never empty and contains no line break."""
 
     id: str
     name: str
@@ -106,19 +106,18 @@ class Message:
 
     @property
     def digest(self) -> int:
-        """A signed 64-bit digest of the content: equal messages are duplicates, others contradict."""
+        """A signed 64-bit digest of the content, to tell duplicates of an id from conflicting messages."""
         content = (self.ts.isoformat(), self.author.name, self.text, self.thread, self.reply_to)
         return int.from_bytes(blake2b(repr(content).encode(), digest_size=8).digest(), signed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A posted message that its channel has admitted: position `seq` and token count.
+    """A posted message admitted to its channel, with its position `seq` and token count.
 
-    `tokens` counts `cl100k_base` tokens of the turn as it is read, `author: text` and a line
-    break. `late` marks a turn that is older than one admitted before it. A turn whose message was
-    deleted keeps its place as a tombstone, without author, text and tokens; `edited` is the time
-    of the last edit, or of the deletion.
+    `tokens` counts the `cl100k_base` tokens of `author: text` and a line break. `late` is true for a turn
+    older than one admitted before it. When a message is deleted, its turn stays as a tombstone without
+    author, text and tokens. `edited` is the time of the last edit or of the deletion.
     """
 
     seq: int
@@ -137,17 +136,17 @@ class Turn:
 
     @property
     def rendered(self) -> str:
-        """The turn as it is counted, indexed and shown: `author: text` and a line break."""
+        """The turn as it is counted, indexed and displayed: `author: text` and a line break."""
         return "" if self.deleted else f"{self.author.name}: {self.text}\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What a source hands on: raw JSON or a decoded object, and where it came from.
+    """What a source emits: raw JSON or a decoded object, and where it came from.
 
-    `origin` names the place for people and dead letters (`{"file": "a.jsonl", "line": 3}`). A source
-    with partitions names the one in `part`, and says in `watermark` which time its messages have
-    reached there: earlier ones are late. `key` and `headers` are those of a Kafka record.
+    `origin` is the location for people and dead letters (`{"file": "a.jsonl", "line": 3}`). A source with
+    partitions names the partition in `part` and its event time so far in `watermark`; messages before the
+    watermark are late. `key` and `headers` are those of a Kafka record.
     """
 
     value: bytes | Mapping[str, Any] | MessageError
@@ -161,9 +160,9 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Input that could not become a turn: where it stood, why, and its original bytes.
+    """Input that could not become a turn: where it was, why, and its original bytes.
 
-    A window that could get no summary has its id as the origin, and no bytes.
+    For a window that could not be summarised, the origin is its id and there are no bytes.
     """
 
     origin: tuple[tuple[str, str | int], ...]
@@ -179,14 +178,14 @@ class DeadLetter:
 
 
 def parse_message(value: bytes | Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> Message:
-    """Check one message, JSON bytes or a decoded object, against the schema.
+    """Parse and validate one message, given as JSON bytes or a decoded object.
 
     Args:
         value: the message; unknown fields are ignored.
-        namespace: for messages that name none.
+        namespace: the namespace of messages that name none.
 
     Raises:
-        MessageError: says which field is wrong and what would be right.
+        MessageError: the message is invalid; the text names the field and says what is expected.
     """
     fields = _decode(value)
     op = fields.get("op", "post")
@@ -196,7 +195,7 @@ def parse_message(value: bytes | Mapping[str, Any], *, namespace: str = DEFAULT_
     ts = _time(fields.get("ts"))
     if op == "flush":
         return Message("flush", key, "", ts, NOBODY, "")
-    # An edit keeps its message's author; a deletion has neither author nor text.
+    # An edit keeps the author of its message; a deletion has no author and no text.
     anonymous = op != "post" and "author" not in fields
     return Message(
         op=cast(Op, op),
@@ -212,12 +211,12 @@ def parse_message(value: bytes | Mapping[str, Any], *, namespace: str = DEFAULT_
 
 
 def _escape(name: str) -> str:
-    """Percent-encode what separates (`/`, `:`), the percent sign itself and control characters."""
+    """Percent-encode the separators `/` and `:`, the percent sign and control characters."""
     return _SEPARATORS.sub(lambda match: quote(match.group(), safe=""), name)
 
 
 def format_time(ts: datetime) -> str:
-    """ISO 8601 in UTC with a `Z`, without a fraction when it is zero."""
+    """Format a time as ISO 8601 in UTC with a `Z`, without a zero fraction."""
     return ts.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -229,7 +228,7 @@ def _decode(value: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
     except orjson.JSONDecodeError as err:
         raise MessageError(f"not JSON: {err}") from err
     if not isinstance(decoded, dict):
-        raise MessageError(f"a message is a JSON object, not {type(decoded).__name__}")
+        raise MessageError(f"a message must be a JSON object, not {type(decoded).__name__}")
     return decoded
 
 
@@ -251,20 +250,20 @@ def _text(
     if not empty and not value.strip():
         raise MessageError(f"{name} is empty")
     if most is not None and len(value) > most:
-        raise MessageError(f"{name} has {len(value):,} characters: it may have {most:,}")
+        raise MessageError(f"{name} has {len(value):,} characters: at most {most:,} are allowed")
     return value
 
 
 def _id(fields: Mapping[str, Any], op: str) -> str:
     identity = _text(fields, "id")
-    if op != "post":  # it has to find messages that an earlier version admitted
+    if op != "post":  # must still match messages admitted by earlier versions
         return identity
     try:
         size = len(orjson.dumps(identity)) - 2
     except TypeError as err:  # a lone surrogate
         raise MessageError("id is not valid Unicode") from err
     if size > _LONGEST_ID:
-        raise MessageError(f"id takes {size:,} bytes as JSON: it may take {_LONGEST_ID:,}")
+        raise MessageError(f"id takes {size:,} bytes as JSON: at most {_LONGEST_ID:,} are allowed")
     return identity
 
 
@@ -305,4 +304,6 @@ def _time(value: Any) -> datetime:
     except (ValueError, OverflowError) as err:
         if isinstance(err, MessageError):
             raise
-        raise MessageError(f"ts {value!r} is not a possible ISO 8601 time") from err
+        raise MessageError(
+            f"ts {value!r} is not a valid ISO 8601 time: use one such as 2026-03-02T09:00:00Z"
+        ) from err

@@ -1,4 +1,4 @@
-"""What answers cost: a daily allowance, and answers kept so that none is paid for twice."""
+"""Daily token limits, and a cache of answers so that no question is paid for twice."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ T = TypeVar("T", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class CachedAnswer:
-    """A model's raw answer about turns `first_seq` to `last_seq`; `raw` is empty if it was unusable.
+    """A model's raw answer about turns `first_seq` to `last_seq`; `raw` is empty if the answer was unusable.
 
-    `recalled` are the earlier turns that the question quoted, as they were at the channel's `revision`.
+    `recalled` are the earlier turns quoted in the prompt, as of the channel's `revision`.
     """
 
     key: ChannelKey
@@ -41,31 +41,31 @@ class CachedAnswer:
 
 
 class AnswerStore(Protocol):
-    """Keeps paid answers; part of the history store."""
+    """Stores paid answers; part of the history store."""
 
     def answer(self, key: ChannelKey, digest: str) -> str | None:
-        """The raw usable answer to a question, by its digest."""
+        """The raw answer to a prompt, by its digest; None if there is no usable one."""
         ...
 
     def put_answer(self, paid: CachedAnswer) -> None:
-        """Keep an answer and what it cost."""
+        """Store an answer and its cost."""
         ...
 
     def erase(self, key: ChannelKey, seq: int) -> None:
-        """Forget every answer that rests on a turn."""
+        """Delete every answer that depends on a turn."""
         ...
 
     def spent(self, day: date) -> Mapping[ChannelKey, int]:
-        """Tokens paid for on a day (UTC), by channel."""
+        """The tokens used on a day (UTC), by channel."""
         ...
 
 
 class CurrentAnswers:
-    """A layer over a store that keeps no answer about messages that changed while it was written.
+    """Wraps a store so that answers about messages that have changed meanwhile are not kept.
 
     Args:
         inner: the store.
-        is_current: whether turns of a channel are what they were at a revision.
+        is_current: whether turns of a channel are unchanged since a revision.
     """
 
     def __init__(
@@ -78,20 +78,21 @@ class CurrentAnswers:
         self.spent = inner.spent
 
     def put_answer(self, paid: CachedAnswer) -> None:
-        """Keep what an answer cost, and the answer if it is still about what is there."""
+        """Store the cost of an answer, and the answer itself if its messages have not changed."""
         seqs = (*range(paid.first_seq, paid.last_seq + 1), *paid.recalled)
         kept = self._is_current(paid.key, paid.revision, seqs)
         self._inner.put_answer(paid if kept else replace(paid, raw=""))
 
 
 class TokenBudget:
-    """The tokens of the current day (UTC), in all and by channel, against their limits.
+    """Limits the tokens used per day (UTC), in total and per channel.
 
     Args:
-        spent: what was paid for on a day before this process started.
-        per_day: most tokens a day; no limit when None. `processes` share what is left of it.
-        per_channel_day: most tokens of one channel a day; no limit when None.
-        today: the current day.
+        spent: returns the tokens used on a day before this process started, by channel.
+        per_day: the most tokens per day; None for no limit.
+        per_channel_day: the most tokens per channel and day; None for no limit.
+        processes: how many processes share what is left of `per_day`.
+        today: returns the current day.
     """
 
     def __init__(
@@ -113,10 +114,10 @@ class TokenBudget:
         self._reserved: Counter[ChannelKey] = Counter()
 
     def reserve(self, key: ChannelKey, tokens: int) -> None:
-        """Set tokens aside for a call that is about to be made.
+        """Reserve tokens for a call.
 
         Raises:
-            BudgetSpent: they would exceed a limit.
+            BudgetSpent: the call would exceed a limit.
         """
         if self.today() != self._day:
             self._day, self._spent, self._before = self.today(), Counter(), 0
@@ -131,17 +132,17 @@ class TokenBudget:
         self._reserved[key] += tokens
 
     def _part(self, per_day: int) -> int:
-        """How far this process may go: what was spent before, and its part of what was left."""
+        """This process's limit: what was used before it started, plus its share of the rest."""
         return min(per_day, self._before + max(per_day - self._before, 0) // self._processes)
 
     def settle(self, key: ChannelKey, reserved: int, usage: Usage) -> None:
-        """Replace what was set aside by what the call cost."""
+        """Replace a reservation with the actual cost of the call."""
         self._reserved[key] -= reserved
         self._spent[key] += usage.total
 
 
 class CachedAnswers:
-    """A layer over a model: answers come from the store if it has them, and are kept if not."""
+    """Wraps a model: answers are taken from the store if possible, and new ones are stored."""
 
     def __init__(self, inner: LLM, store: AnswerStore, spending: TokenBudget) -> None:
         self._inner = inner
@@ -149,12 +150,12 @@ class CachedAnswers:
         self._spending = spending
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """The kept answer, or a new one within the day's allowance."""
+        """Return the stored answer, or ask for a new one within the day's limits."""
         key, digest = prompt.subject.key, prompt.digest(schema)
         kept = await on_executor(lambda: self._store.answer(key, digest))
         if kept is not None:
             return Answer(parse_answer(kept, schema, Usage(), finished=True), Usage(), kept, kept=True)
-        # Tokens of our own count stand for the model's until it says what the call cost.
+        # Our own token count is an estimate until the server reports the actual cost.
         asked = count(prompt.system) + count(prompt.user)
         reserved = asked + prompt.max_tokens
         self._spending.reserve(key, reserved)
@@ -162,7 +163,7 @@ class CachedAnswers:
         try:
             answer = await self._inner.ask(prompt, schema)
             usage, raw = answer.usage, answer.raw
-            if not usage.total:  # a server that does not count
+            if not usage.total:  # the server reports no usage
                 usage = Usage(asked, count(raw))
         except BadAnswer as err:
             usage = err.usage if err.usage.total else Usage(asked, count(err.raw))

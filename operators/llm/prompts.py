@@ -1,7 +1,7 @@
-"""Prompts: the files in a package's folder `prompts`, filled in, with chat text fenced off as data.
+"""Prompts: templates from a package's `prompts` folder, with chat text fenced off as data.
 
-The fence is a digest of the text that it encloses, so no message can contain the line that closes
-it; further lines of a message are indented, so none can look like a message of its own.
+The fence is a digest of the text it encloses, so no message can contain the closing fence. Continuation
+lines of a message are indented, so none can look like a separate message.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class PromptFile:
-    """A prompt's version and its text, with `{{name}}` where a value goes."""
+    """A prompt's version and its text, with placeholders such as `{{name}}`."""
 
     version: str
     text: str
 
     def fill(self, **values: object) -> str:
-        """The text with its values."""
+        """The text with its placeholders replaced."""
         text = self.text
         for name, value in values.items():
             text = text.replace(f"{{{{{name}}}}}", str(value))
@@ -37,23 +37,23 @@ class PromptFile:
 
 @cache
 def load_prompt(name: str, package: str = "backscroll.operators.llm") -> PromptFile:
-    """A file in the folder `prompts` of a package: `version: N`, a line of dashes, the text."""
+    """Load a file from a package's `prompts` folder: `version: N`, a line of dashes, then the text."""
     head, text = files(package).joinpath("prompts", f"{name}.md").read_text("utf-8").split("\n---\n", 1)
     return PromptFile(head.removeprefix("version:").strip(), text.strip())
 
 
 def chat_line(ts: datetime, author: str, text: str) -> str:
-    """A message as prompts show it."""
+    """A message as it appears in prompts."""
     return f"{ts:%Y-%m-%d %H:%M} {author}: {indented(text)}"
 
 
 def indented(text: str) -> str:
-    """Text whose further lines cannot pose as lines of the prompt."""
+    """Text with its continuation lines indented, so that they cannot pose as lines of the prompt."""
     return text.strip().replace("\r", "\n").replace("\n", f"\n{_INDENT}")
 
 
 def fenced(parts: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """The fence and the user message: every part between two lines with the fence and its name."""
+    """The fence and the user message, which has each part between two lines with the fence and its name."""
     bodies = {name: "\n".join(lines) for name, lines in parts.items()}
     fence = f"<<{blake2b(''.join(bodies.values()).encode(), digest_size=6).hexdigest()}>>"
     blocks = [f"{fence} {name} begins\n{body}\n{fence} {name} ends" for name, body in bodies.items()]

@@ -1,9 +1,9 @@
-"""Language models as the engine sees them: a prompt and a schema in, a validated object out.
+"""The language model interface: a prompt and a schema in, a validated object out.
 
-LLMError                 an answer could not be had
-├── LLMUnavailable       no connection, a time-out, 429 or 5xx, after retries
-│   └── CircuitOpen      not asked: the last calls all failed
-├── BadAnswer            cut off, not JSON, or against the schema
+LLMError                 no usable answer
+├── LLMUnavailable       no connection, a timeout, 429 or 5xx, after retries
+│   └── CircuitOpen      not asked: the most recent calls all failed
+├── BadAnswer            cut off, not JSON, or not valid for the schema
 ├── LLMRefused           the request itself was refused (400, 401, 403, 404 ...)
 └── BudgetSpent          not asked: the day's tokens are used up
 """
@@ -41,7 +41,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class LLMError(RuntimeError):
-    """An answer could not be had; `kind` names the failure, `usage` is what it cost all the same."""
+    """There is no usable answer; `kind` names the failure and `usage` is what the attempt cost."""
 
     kind = "error"
     usage: Usage
@@ -60,14 +60,14 @@ class LLMUnavailable(LLMError):
 
 
 class CircuitOpen(LLMUnavailable):
-    """The server was not asked, because the last calls all failed."""
+    """The server was not asked, because the most recent calls all failed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "circuit_open")
 
 
 class BadAnswer(LLMError):
-    """The answer is unusable: `kind` is `truncated`, `invalid_json` or `schema`. It was paid for."""
+    """The answer is unusable but was paid for: `kind` is `truncated`, `invalid_json` or `schema`."""
 
     def __init__(self, message: str, kind: str, usage: Usage, raw: str = "") -> None:
         super().__init__(message)
@@ -77,11 +77,11 @@ class BadAnswer(LLMError):
 
 
 class LLMSetupError(BackscrollError):
-    """The language model cannot be used as configured; one line says what would be right."""
+    """The language model cannot be used as configured; the message says in one line how to fix it."""
 
 
 class LLMRefused(LLMError):
-    """The server refused the request; asking again would not help."""
+    """The server refused the request; a retry would not help."""
 
     kind = "refused"
 
@@ -94,7 +94,7 @@ class BudgetSpent(LLMError):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that a model read and wrote, by the server's count."""
+    """The tokens of a prompt and its completion, as counted by the server."""
 
     prompt: int = 0
     completion: int = 0
@@ -104,17 +104,17 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """Both together."""
+        """The sum of both."""
         return self.prompt + self.completion
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked about one window: `stage` is `gaps`, `summary` or what a benchmark asks.
+    """A prompt about one window. `stage` is `gaps`, `summary` or a benchmark's own stage.
 
-    `model` is the model's name, `version` the prompt file's; both are part of the digest, so a new
-    prompt or model never meets an old answer. `subject` is the window and `recalled` the earlier
-    turns whose text is in the prompt: an answer rests on both.
+    `model` is the model's name and `version` that of the prompt file. Both are part of the digest, so a new
+    prompt or model never gets an old answer. `subject` is the window, and `recalled` are the earlier turns
+    whose text is in the prompt; the answer depends on both.
     """
 
     stage: str
@@ -128,7 +128,7 @@ class Prompt:
     recalled: tuple[int, ...] = ()
 
     def digest(self, schema: type[BaseModel]) -> str:
-        """Identifies the question and everything that shapes the answer, 32 hex digits."""
+        """A digest of the prompt and everything else that affects the answer, 32 hex digits."""
         parts = (self.stage, self.version, self.model, self.system, self.user)
         shape = (self.max_tokens, self.temperature, schema.model_json_schema())
         return blake2b(orjson.dumps([*parts, *shape]), digest_size=16).hexdigest()
@@ -136,7 +136,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """A validated answer, what it cost, and its raw text. `kept` answers cost nothing now."""
+    """A validated answer, its cost and its raw text. `kept` is true for a cached answer, which is free."""
 
     value: T
     usage: Usage
@@ -145,7 +145,7 @@ class Answer(Generic[T]):
 
 
 class LLM(Protocol):
-    """A language model, or a layer over one."""
+    """A language model, or a wrapper around one."""
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
         """The model's answer to a prompt.
@@ -157,10 +157,10 @@ class LLM(Protocol):
 
 
 def parse_answer(raw: str, schema: type[T], usage: Usage, *, finished: bool) -> T:
-    """Validate a model's text.
+    """Parse and validate a model's answer.
 
     Raises:
-        BadAnswer: the text was cut off, is not JSON or does not fit the schema.
+        BadAnswer: the answer was cut off, is not JSON or does not match the schema.
     """
     if not finished:
         raise BadAnswer("the answer was cut off by its token limit", "truncated", usage, raw)
@@ -170,12 +170,12 @@ def parse_answer(raw: str, schema: type[T], usage: Usage, *, finished: bool) -> 
         raise BadAnswer(f"the answer is not JSON: {err}", "invalid_json", usage, raw) from None
     try:
         return schema.model_validate(fields)
-    except ValueError:  # its text quotes the answer
-        raise BadAnswer("the answer does not fit the schema", "schema", usage, raw) from None
+    except ValueError:  # its message would quote the answer
+        raise BadAnswer("the answer does not match the schema", "schema", usage, raw) from None
 
 
 class ModelAnswer(BaseModel):
-    """What every answer's schema is: closed."""
+    """Base class of answer schemas: no extra fields, and immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""Layers over a language model: a limit on calls at once, a circuit breaker, another try."""
+"""Wrappers around a language model: a concurrency limit, a circuit breaker, a second try, and metrics."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Limited:
-    """At most `limit` calls at once; the others wait."""
+    """Runs at most `limit` calls at once; the others wait."""
 
     def __init__(self, inner: LLM, limit: int) -> None:
         self._inner = inner
         self._slots = asyncio.Semaphore(limit)
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """Ask when there is room."""
+        """Ask once a slot is free."""
         async with self._slots:
             return await self._inner.ask(prompt, schema)
 
 
 class CircuitBreaker:
-    """Stops asking a server that does not answer, and tries again now and then.
+    """Stops asking a server that keeps failing, and tries again from time to time.
 
     Args:
         inner: the model.
-        failures: how many calls in a row have to fail before it opens.
+        failures: how many calls in a row must fail before the circuit opens.
         seconds: how long it stays open before one call tries again.
     """
 
@@ -67,15 +67,15 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls fail at once."""
+        """Whether calls currently fail without asking the server."""
         return self._failed >= self._limit and self._clock() < self._retry_at
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """Ask, unless the last calls all failed."""
+        """Ask, unless the most recent calls all failed."""
         if self.is_open:
             raise CircuitOpen(f"not asked: the last {self._failed} calls failed")
         if self._failed >= self._limit:
-            self._retry_at = self._clock() + self._seconds  # one call tries, the others keep out
+            self._retry_at = self._clock() + self._seconds  # one call tries, the others still fail
         try:
             answer = await self._inner.ask(prompt, schema)
         except LLMUnavailable:
@@ -83,20 +83,20 @@ class CircuitBreaker:
             self._retry_at = self._clock() + self._seconds
             raise
         except (BadAnswer, LLMRefused):
-            self._failed = 0  # it does answer
+            self._failed = 0  # the server does answer
             raise
         self._failed = 0
         return answer
 
 
 class SecondTry:
-    """Asks once more after an unusable answer, with more room and a little chance."""
+    """Asks once more after an unusable answer, with a higher token limit or temperature."""
 
     def __init__(self, inner: LLM) -> None:
         self._inner = inner
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """The first usable answer of two; the usage is that of both."""
+        """The first usable answer of at most two; the usage is the sum of both."""
         try:
             return await self._inner.ask(prompt, schema)
         except BadAnswer as first:
@@ -111,15 +111,15 @@ class SecondTry:
             return replace(answer, usage=first.usage + answer.usage)
 
 
-LLM_CALLS = Counter("backscroll_llm_calls", "Calls of a language model.", ["stage", "outcome"])
+LLM_CALLS = Counter("backscroll_llm_calls", "Language model calls.", ["stage", "outcome"])
 
 
-LLM_TOKENS = Counter("backscroll_llm_tokens", "Tokens of a language model.", ["stage", "direction"])
+LLM_TOKENS = Counter("backscroll_llm_tokens", "Language model tokens.", ["stage", "direction"])
 
 
 LLM_SECONDS = Histogram(
     "backscroll_llm_seconds",
-    "Time of one call, retries included.",
+    "Duration of a language model call, including retries.",
     ["stage"],
     buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300),
 )
@@ -127,19 +127,19 @@ LLM_SECONDS = Histogram(
 
 LLM_IN_FLIGHT = Gauge(
     "backscroll_llm_in_flight",
-    "Calls of a language model that are running.",
+    "Language model calls in flight.",
     multiprocess_mode="livesum",
 )
 
 
 class Metered:
-    """A layer over a model that counts its calls, failures by kind, tokens and seconds."""
+    """Wraps a model and counts its calls, failures by kind, tokens and seconds."""
 
     def __init__(self, inner: LLM) -> None:
         self._inner = inner
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """Ask, and count."""
+        """Ask, and record the metrics."""
         started, outcome = time.perf_counter(), "cancelled"
         LLM_IN_FLIGHT.inc()
         try:

@@ -75,7 +75,7 @@ def test_an_optional_field_that_is_null_is_absent() -> None:
     assert parse_message({**POST, "thread": None, "reply_to": None, "permalink": None}) == parse_message(POST)
 
 
-def test_a_message_that_names_no_namespace_gets_the_one_of_its_source() -> None:
+def test_a_message_without_a_namespace_gets_that_of_its_source() -> None:
     assert parse_message(POST, namespace="acme").key == ChannelKey("acme", "general")
 
 
@@ -121,7 +121,7 @@ def test_no_author_name_keeps_a_line_break_or_is_empty(name: str) -> None:
         assert kept.split() == name.split()
 
 
-def test_a_post_needs_an_author_and_an_edit_keeps_its_messages() -> None:
+def test_a_post_needs_an_author_and_an_edit_keeps_the_original_one() -> None:
     fields = {name: POST[name] for name in ("channel", "id", "ts", "text")}
     with pytest.raises(MessageError, match=r"^author is missing$"):
         parse_message(fields)
@@ -143,7 +143,7 @@ def test_a_delete_needs_no_author_and_has_no_text() -> None:
     assert parse_message({**fields, "author": "Ana"}) == replace(expected, author=Author("Ana", "Ana"))
 
 
-def test_a_flush_needs_a_channel_and_a_time_alone() -> None:
+def test_a_flush_needs_only_a_channel_and_a_time() -> None:
     fields = {"op": "flush", "channel": "general", "ts": "2026-03-02T09:00:00Z"}
     expected = Message(
         "flush",
@@ -171,13 +171,13 @@ def test_a_flush_needs_a_channel_and_a_time_alone() -> None:
         ({"namespace": ""}, "namespace is empty"),
         ({"id": ""}, "id is empty"),
         ({"id": 12}, "id must be a string, not int"),
-        ({"id": "m" * 513}, "id has 513 characters: it may have 512"),
-        ({"id": "\U0001f6a2" * 129}, "id takes 516 bytes as JSON: it may take 512"),
-        ({"id": "\x01" * 100}, "id takes 600 bytes as JSON: it may take 512"),
+        ({"id": "m" * 513}, "id has 513 characters: at most 512 are allowed"),
+        ({"id": "\U0001f6a2" * 129}, "id takes 516 bytes as JSON: at most 512 are allowed"),
+        ({"id": "\x01" * 100}, "id takes 600 bytes as JSON: at most 512 are allowed"),
         ({"id": "m\ud800"}, "id is not valid Unicode"),
-        ({"author": "A" * 1_000_000}, "author name has 1,000,000 characters: it may have 512"),
-        ({"channel": "c" * 513}, "channel has 513 characters: it may have 512"),
-        ({"permalink": "h" * 4097}, "permalink has 4,097 characters: it may have 4,096"),
+        ({"author": "A" * 1_000_000}, "author name has 1,000,000 characters: at most 512 are allowed"),
+        ({"channel": "c" * 513}, "channel has 513 characters: at most 512 are allowed"),
+        ({"permalink": "h" * 4097}, "permalink has 4,097 characters: at most 4,096 are allowed"),
         ({"text": None}, "text is missing"),
         ({"text": {"body": "x"}}, "text must be a string, not dict"),
         ({"text": "a\0b"}, "text contains a NUL character"),
@@ -196,19 +196,31 @@ def test_a_flush_needs_a_channel_and_a_time_alone() -> None:
         ({"author": {"name": "Ana", "bot": "yes"}}, "author bot must be true or false, not str"),
         ({"ts": None}, "ts is missing"),
         ({"ts": 1772442000}, "ts must be an ISO 8601 string, not int"),
-        ({"ts": ""}, "ts '' is not a possible ISO 8601 time"),
-        ({"ts": "yesterday"}, "ts 'yesterday' is not a possible ISO 8601 time"),
-        ({"ts": "2026-02-30T09:00:00Z"}, "ts '2026-02-30T09:00:00Z' is not a possible ISO 8601 time"),
+        ({"ts": ""}, "ts '' is not a valid ISO 8601 time: use one such as 2026-03-02T09:00:00Z"),
+        (
+            {"ts": "yesterday"},
+            "ts 'yesterday' is not a valid ISO 8601 time: use one such as 2026-03-02T09:00:00Z",
+        ),
+        (
+            {"ts": "2026-02-30T09:00:00Z"},
+            "ts '2026-02-30T09:00:00Z' is not a valid ISO 8601 time: use one such as 2026-03-02T09:00:00Z",
+        ),
         (
             {"ts": "2026-03-02T09:00:00"},
             "ts '2026-03-02T09:00:00' has no time zone: end it with Z or an offset like +01:00",
         ),
         ({"ts": "2026-03-02"}, "ts '2026-03-02' has no time zone: end it with Z or an offset like +01:00"),
-        ({"ts": "0001-01-01T00:00+05:00"}, "ts '0001-01-01T00:00+05:00' is not a possible ISO 8601 time"),
-        ({"ts": "9999-12-31T23:59-05:00"}, "ts '9999-12-31T23:59-05:00' is not a possible ISO 8601 time"),
+        (
+            {"ts": "0001-01-01T00:00+05:00"},
+            "ts '0001-01-01T00:00+05:00' is not a valid ISO 8601 time: use one such as 2026-03-02T09:00:00Z",
+        ),
+        (
+            {"ts": "9999-12-31T23:59-05:00"},
+            "ts '9999-12-31T23:59-05:00' is not a valid ISO 8601 time: use one such as 2026-03-02T09:00:00Z",
+        ),
     ],
 )
-def test_an_error_names_the_field_and_what_would_be_right(change: dict[str, Any], reason: str) -> None:
+def test_an_error_names_the_field_and_what_is_expected(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(MessageError) as caught:
         parse_message({**POST, **change})
     assert str(caught.value) == reason
@@ -225,12 +237,12 @@ def test_a_message_with_a_long_id_that_an_earlier_version_admitted_can_still_be_
     assert parse_message({**POST, "op": op, "id": long}).id == long
 
 
-def test_what_is_no_json_object_is_refused() -> None:
+def test_anything_but_a_json_object_is_refused() -> None:
     with pytest.raises(MessageError, match=r"^not JSON: "):
         parse_message(b'{"channel": ')
     with pytest.raises(MessageError, match=r"^not JSON: "):
         parse_message(b'{"channel": "\xff"}')
-    with pytest.raises(MessageError, match=r"^a message is a JSON object, not list$"):
+    with pytest.raises(MessageError, match=r"^a message must be a JSON object, not list$"):
         parse_message(b"[]")
 
 
@@ -255,7 +267,7 @@ def test_any_object_is_a_message_in_utc_or_a_message_error(fields: dict[str, Any
 
 @given(namespace=names, channel=names)
 @settings(database=None)
-def test_a_channel_key_survives_its_text_whatever_its_names_hold(namespace: str, channel: str) -> None:
+def test_any_channel_key_can_be_parsed_from_its_text(namespace: str, channel: str) -> None:
     key = ChannelKey(namespace, channel)
     text = str(key)
     assert ChannelKey.parse(text) == key

@@ -41,7 +41,7 @@ def test_an_answer_with_a_verdict_for_every_item_is_read() -> None:
     ids=["left out", "added", "no such sentence", "negative", "covered by nothing", "half covered"],
 )
 def test_an_answer_that_skips_adds_or_cites_what_is_not_there_is_invalid(answer: Any) -> None:
-    with pytest.raises(BadAnswer, match="does not fit the schema"):
+    with pytest.raises(BadAnswer, match="does not match the schema"):
         parse(answer)
 
 

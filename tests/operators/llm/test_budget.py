@@ -32,7 +32,7 @@ class Text(BaseModel):
 
 @dataclass
 class Store:
-    """Answers in a dict; `before` is what earlier processes paid."""
+    """Stores answers in a dict; `before` is what earlier processes used."""
 
     before: Mapping[ChannelKey, int] = field(default_factory=dict)
     kept: list[CachedAnswer] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Store:
 
 @dataclass
 class Model:
-    """Answers every question with the same text, or fails with an error."""
+    """Always gives the same answer, or fails with an error."""
 
     raw: str = '{"text": "hello"}'
     error: Exception | None = None
@@ -75,7 +75,7 @@ def ask(llm: CachedAnswers, prompt: Prompt = PROMPT) -> Answer[Text]:
     return asyncio.run(llm.ask(prompt, Text))
 
 
-def test_an_answer_is_kept_and_never_paid_for_again() -> None:
+def test_an_answer_is_cached_and_never_paid_for_twice() -> None:
     model, store = Model(), Store()
     first = ask(paid_answers(model, store))
     again = ask(paid_answers(model, store))  # as after a restart
@@ -98,14 +98,14 @@ def test_an_answer_is_kept_and_never_paid_for_again() -> None:
         {"temperature": 0.7},
     ],
 )
-def test_another_question_never_meets_an_old_answer(change: dict[str, object]) -> None:
+def test_a_different_prompt_never_gets_an_old_answer(change: dict[str, object]) -> None:
     model, store = Model(), Store()
     ask(paid_answers(model, store))
     ask(paid_answers(model, store), replace(PROMPT, **change))  # type: ignore[arg-type]
     assert len(model.asked) == 2
 
 
-def test_an_answer_does_not_cross_channels() -> None:
+def test_an_answer_is_never_reused_in_another_channel() -> None:
     model, store = Model(), Store()
     ask(paid_answers(model, store))
     elsewhere = replace(PROMPT, subject=replace(REF, key=ChannelKey("default", "other")))
@@ -113,7 +113,7 @@ def test_an_answer_does_not_cross_channels() -> None:
     assert len(model.asked) == 2
 
 
-def test_an_unusable_answer_is_counted_but_not_used_again() -> None:
+def test_an_unusable_answer_is_counted_but_not_cached() -> None:
     model, store = Model(error=BadAnswer("cut", "truncated", Usage(70, 50))), Store()
     with pytest.raises(BadAnswer):
         ask(paid_answers(model, store))
@@ -122,7 +122,7 @@ def test_an_unusable_answer_is_counted_but_not_used_again() -> None:
     assert ask(paid_answers(model, store)).kept is False
 
 
-def test_a_call_that_cost_nothing_leaves_nothing() -> None:
+def test_a_call_that_cost_nothing_is_not_recorded() -> None:
     model, store = Model(error=LLMUnavailable("gone")), Store()
     llm = paid_answers(model, store, per_day=60)
     for _ in range(3):  # what was set aside is given back every time
@@ -131,7 +131,7 @@ def test_a_call_that_cost_nothing_leaves_nothing() -> None:
     assert store.kept == []
 
 
-def test_past_the_days_tokens_the_model_is_not_asked() -> None:
+def test_beyond_the_daily_limit_the_model_is_not_asked() -> None:
     model, store = Model(), Store(before={KEY: 60})
     llm = paid_answers(model, store, per_day=200)
     ask(llm)  # 160 spent, and the next call might need 52
@@ -141,7 +141,7 @@ def test_past_the_days_tokens_the_model_is_not_asked() -> None:
     assert len(model.asked) == 1
 
 
-def test_a_channel_has_a_limit_of_its_own() -> None:
+def test_a_channel_has_its_own_daily_limit() -> None:
     model, store = Model(), Store()
     llm = paid_answers(model, store, per_channel_day=140)
     ask(llm)
@@ -151,7 +151,7 @@ def test_a_channel_has_a_limit_of_its_own() -> None:
     assert len(model.asked) == 2
 
 
-def test_calls_at_once_do_not_overdraw_the_day() -> None:
+def test_concurrent_calls_do_not_exceed_the_daily_limit() -> None:
     spending = TokenBudget(lambda _: {}, per_day=100, today=lambda: DAY)
     spending.reserve(KEY, 60)
     with pytest.raises(BudgetSpent):
@@ -160,7 +160,7 @@ def test_calls_at_once_do_not_overdraw_the_day() -> None:
     spending.reserve(KEY, 60)
 
 
-def test_a_new_day_begins_with_nothing_spent() -> None:
+def test_a_new_day_starts_with_the_full_limit() -> None:
     today = [DAY]
     spending = TokenBudget(lambda day: {KEY: 100} if day == DAY else {}, per_day=100, today=lambda: today[0])
     with pytest.raises(BudgetSpent):
@@ -169,14 +169,14 @@ def test_a_new_day_begins_with_nothing_spent() -> None:
     spending.reserve(KEY, 100)
 
 
-def test_processes_share_what_is_left_of_the_day() -> None:
+def test_processes_share_the_rest_of_the_daily_limit() -> None:
     spending = TokenBudget(lambda _: {KEY: 60}, per_day=100, processes=2, today=lambda: DAY)
     spending.reserve(KEY, 20)
     with pytest.raises(BudgetSpent):
         spending.reserve(KEY, 1)
 
 
-def test_a_server_that_does_not_count_is_counted_here() -> None:
+def test_tokens_are_counted_locally_if_the_server_does_not_report_them() -> None:
     @dataclass
     class Silent(Model):
         async def ask(self, prompt: Prompt, schema: type[Text]) -> Answer[Text]:

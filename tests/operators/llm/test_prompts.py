@@ -18,7 +18,7 @@ MEMORY = [MemoryTurn(turn(7, "The Komet comes on Friday."), None, 10, 0, 1, 0.5)
 FENCE = re.compile(r"^<<[0-9a-f]{12}>> (window|memory) (begins|ends)$")
 
 
-def test_the_gaps_prompt_shows_the_window_with_indexes_authors_and_times() -> None:
+def test_the_gaps_prompt_contains_the_window_with_indexes_authors_and_times() -> None:
     prompt = gaps_prompt(CHAT, model="tiny", max_gaps=5)
     fence = prompt.user[:16]
     assert prompt.user.splitlines() == [
@@ -32,7 +32,7 @@ def test_the_gaps_prompt_shows_the_window_with_indexes_authors_and_times() -> No
     assert (prompt.stage, prompt.version, prompt.temperature) == ("gaps", "1", 0)
 
 
-def test_the_summary_prompt_shows_memory_then_window_and_names_the_language() -> None:
+def test_the_summary_prompt_contains_memory_then_window_and_the_language() -> None:
     prompt = summary_prompt(CHAT, MEMORY, model="tiny", max_tokens=200)
     fence = prompt.user[:16]
     assert prompt.user.splitlines() == [
@@ -61,7 +61,7 @@ def test_the_summary_is_asked_for_in_the_windows_language() -> None:
     assert "paragraph in German" in summary_prompt(german, (), model="tiny", max_tokens=200).system
 
 
-def test_a_second_attempt_is_told_what_was_unsupported() -> None:
+def test_the_prompt_of_a_second_attempt_lists_unsupported_details() -> None:
     prompt = summary_prompt(CHAT, (), model="tiny", max_tokens=200, unsupported=("12 May", "Oslo\nHarbour"))
     assert prompt.system.endswith("- 12 May\n- Oslo Harbour")
     assert prompt.system != summary_prompt(CHAT, (), model="tiny", max_tokens=200).system
@@ -78,7 +78,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_message_changes_nothing_outside_its_own_lines(text: str) -> None:
+def test_a_malicious_message_changes_only_its_own_lines(text: str) -> None:
     hostile = window([turn(0, "hi"), turn(1, text, "Mallory"), turn(2, "bye")])
     check(gaps_prompt(hostile, model="tiny", max_gaps=8).user, authors=["Ana", "Mallory", "Ana"])
     tame = gaps_prompt(window([turn(0, "hi")]), model="tiny", max_gaps=8)
@@ -95,7 +95,7 @@ def test_no_text_closes_the_fence_or_forges_a_message(texts: list[str]) -> None:
 
 
 def check(user: str, authors: list[str]) -> None:
-    """One fence opens and closes; between them every line begins a message or is indented."""
+    """One fence opens and closes; every line between them starts a message or is indented."""
     lines = user.split("\n")
     fence = lines[0].split(" ")[0]
     assert (lines[0], lines[-1]) == (f"{fence} window begins", f"{fence} window ends")
@@ -106,7 +106,7 @@ def check(user: str, authors: list[str]) -> None:
         assert re.match(rf"\[{index}\] 2026-03-02 09:\d\d {author}: ?", head)
 
 
-def test_every_prompt_has_a_version_and_no_value_left_open() -> None:
+def test_every_prompt_has_a_version_and_no_unfilled_placeholder() -> None:
     packages = {"backscroll.operators.llm": "operators/llm", "backscroll.benchmarks": "benchmarks"}
     asked = [
         (package, path.stem)

@@ -27,7 +27,7 @@ class Text(BaseModel):
 
 @dataclass
 class Scripted:
-    """Fails with what the script says, in order, and answers when it is at its end."""
+    """Raises the errors of the script in order, then answers."""
 
     script: list[LLMError | None] = field(default_factory=list)
     asked: list[Prompt] = field(default_factory=list)
@@ -49,7 +49,7 @@ def bad(kind: str) -> BadAnswer:
     return BadAnswer("unusable", kind, Usage(3, 4))
 
 
-def test_no_more_calls_run_at_once_than_allowed() -> None:
+def test_concurrent_calls_are_limited() -> None:
     model = Scripted()
 
     async def many() -> None:
@@ -60,7 +60,7 @@ def test_no_more_calls_run_at_once_than_allowed() -> None:
     assert (model.most_running, len(model.asked)) == (3, 20)
 
 
-def test_the_circuit_opens_after_failures_in_a_row_and_one_call_tries_again() -> None:
+def test_the_circuit_opens_after_consecutive_failures_and_one_call_tries_again() -> None:
     now = [0.0]
     down = LLMUnavailable("gone")
     model = Scripted([down, None, down, down, down, down, None])
@@ -81,7 +81,7 @@ def test_the_circuit_opens_after_failures_in_a_row_and_one_call_tries_again() ->
     assert [ask(), ask()] == ["hello", "hello"]
 
 
-def test_one_call_tries_while_the_others_are_kept_out() -> None:
+def test_only_one_call_tries_while_the_others_fail() -> None:
     now = [0.0]
     model = Scripted([LLMUnavailable("gone")])
     breaker = CircuitBreaker(model, failures=1, seconds=30, clock=lambda: now[0])
@@ -96,7 +96,7 @@ def test_one_call_tries_while_the_others_are_kept_out() -> None:
     assert [type(outcome) for outcome in outcomes] == [Answer, CircuitOpen, CircuitOpen]
 
 
-def test_a_server_that_answers_badly_does_answer() -> None:
+def test_an_unusable_answer_does_not_open_the_circuit() -> None:
     down = LLMUnavailable("gone")
     model = Scripted([down, bad("schema"), down])
     breaker = CircuitBreaker(model, failures=2)
@@ -106,7 +106,7 @@ def test_a_server_that_answers_badly_does_answer() -> None:
     assert not breaker.is_open
 
 
-def test_an_unusable_answer_gets_a_second_try_and_both_are_paid() -> None:
+def test_an_unusable_answer_gets_a_second_try_and_both_are_counted() -> None:
     model = Scripted([bad("schema")])
     answer = asyncio.run(SecondTry(model).ask(PROMPT, Text))
     assert answer.usage == Usage(8, 9)
@@ -114,20 +114,20 @@ def test_an_unusable_answer_gets_a_second_try_and_both_are_paid() -> None:
     assert [prompt.max_tokens for prompt in model.asked] == [50, 50]
 
 
-def test_a_cut_answer_gets_more_room() -> None:
+def test_a_truncated_answer_gets_a_higher_token_limit() -> None:
     model = Scripted([bad("truncated")])
     asyncio.run(SecondTry(model).ask(PROMPT, Text))
     assert [(prompt.max_tokens, prompt.temperature) for prompt in model.asked] == [(50, 0), (100, 0)]
 
 
-def test_two_unusable_answers_are_a_failure_that_cost_both() -> None:
+def test_two_unusable_answers_are_a_failure_and_both_are_counted() -> None:
     model = Scripted([bad("truncated"), bad("invalid_json")])
     with pytest.raises(BadAnswer) as caught:
         asyncio.run(SecondTry(model).ask(PROMPT, Text))
     assert (caught.value.kind, caught.value.usage) == ("invalid_json", Usage(6, 8))
 
 
-def test_a_server_that_is_gone_is_not_asked_twice_here() -> None:
+def test_an_unavailable_server_gets_no_second_try() -> None:
     model = Scripted([LLMUnavailable("gone")])
     with pytest.raises(LLMUnavailable):
         asyncio.run(SecondTry(model).ask(PROMPT, Text))
