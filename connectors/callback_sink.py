@@ -1,4 +1,4 @@
-"""Bytewax sinks that hand batches to a function of this process."""
+"""A Bytewax sink that passes each batch to a function in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ X = TypeVar("X")
 
 
 class CallbackSink(DynamicSink[X]):
-    """Gives every batch to `write`, on the worker that made it; what it raises stops the dataflow."""
+    """Calls `write` with every batch, on the worker that produced it. An exception stops the dataflow."""
 
     def __init__(self, write: Callable[[Sequence[X]], None]) -> None:
         self._write = write

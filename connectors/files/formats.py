@@ -1,6 +1,6 @@
-"""The file formats by name, and which of them a file is in.
+"""The file formats by name, and how to detect a file's format.
 
-    messages      JSON Lines, one message a line (`jsonl`)
+    messages      JSON Lines, one message per line (`jsonl`)
     slack         a Slack export, zip or folder (`slack_export`)
     discord       a channel from DiscordChatExporter, JSON (`discord_export`)
     mattermost    a Mattermost bulk export (`mattermost_export`)
@@ -8,15 +8,15 @@
     matrix        Matrix events, JSON (`matrix_export`)
     telegram      Telegram Desktop's result.json (`telegram_export`)
     whatsapp      WhatsApp's "Export chat", text or zip (`whatsapp_export`)
-    teams         Microsoft Teams messages of the Graph API (`teams_export`)
+    teams         Microsoft Teams messages from the Graph API (`teams_export`)
     mbox          mail (`mbox`)
     irc           logs of irssi, WeeChat and ZNC (`irc_logs`)
     locomo        LoCoMo conversations (`locomo`)
     realtalk      a REALTALK chat (`realtalk`)
     evermembench  an EverMemBench-Dynamic dialogue file (`evermembench`)
 
-`check_file` is for the moment a command starts: whatever is wrong with the file as a whole is said
-there, in one line, before anything runs.
+Call `check_file` when a command starts: it reports what is wrong with the file as a whole, in one line,
+before anything runs.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ from backscroll.operators.messages import Received
 
 __all__ = ["FORMATS", "SKIPPED", "FormatError", "check_file", "detect_format", "read_file"]
 
-SKIPPED = "skipped: "  # before the reason, where skipped entries are counted
+SKIPPED = "skipped: "  # prefix of the reason in the counters
 
 
 _HEAD_BYTES = 64 * 1024
 
 
-# In JSON a quote inside a text is escaped, so these match keys only, never what someone wrote.
+# JSON escapes quotes inside a text, so these match only keys, never what someone wrote.
 _SIGNS = (
     ("locomo", (rb'"conversation"\s*:\s*\{|"session_[0-9]+_date_time"\s*:',)),
     ("locomo", (rb'^\s*(\[\s*)?\{\s*"qa"\s*:\s*\[', rb'"evidence"\s*:')),  # questions fill the head
@@ -104,7 +104,7 @@ def _all_match(patterns: tuple[bytes, ...], head: bytes) -> bool:
 
 
 def _dataset(name: str, read: Callable[[StrPath], Iterator[Received]]) -> Format:
-    """A data set of JSON, recognised by any of its signs."""
+    """A JSON data set, recognised by any of its signs."""
     signs = [patterns for known, patterns in _SIGNS if known == name]
 
     return Format(lambda path, _: read(path), lambda head: any(map(head.is_json_with, signs)))
@@ -131,14 +131,14 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def check_file(path: StrPath, format: str = "auto", tz: tzinfo | None = None) -> str:
-    """The format to read a file in, told from its head where `format` is `auto`.
+    """Check that a file can be read, and return its format; `auto` detects it from the file's head.
 
-    A pipe cannot be looked at first and read later, so its format has to be named, and has to be one
-    that is read once. `tz` is the time zone of times that name none.
+    A pipe can be read only once, so you must name its format, and the format must not need a second pass.
+    `tz` is the time zone of times that have none.
 
     Raises:
-        FormatError: the file is missing or not readable, a folder that is no export, its format is
-            unknown, or it needs a time zone.
+        FormatError: the file is missing or not readable, is a folder but not an export, is in an unknown
+            format, or needs a time zone.
     """
     if format != "auto" and format not in FORMATS:
         raise FormatError(f"format {format!r} is unknown: use auto, {', '.join(FORMATS)}")
@@ -147,14 +147,14 @@ def check_file(path: StrPath, format: str = "auto", tz: tzinfo | None = None) ->
     except FileNotFoundError as err:
         raise FormatError(f"{file_name(path)}: no such file") from err
     except (OSError, ValueError):
-        mode = stat.S_IFREG  # opening it says why
+        mode = stat.S_IFREG  # opening it below raises the error
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         return _check_pipe(path, format, tz)
     head = _head(path, is_folder=stat.S_ISDIR(mode))
     names = FORMATS if format == "auto" else (format,)
     is_export = bool(head.members) and any(FORMATS[name].recognises(head) for name in names)
     if stat.S_ISDIR(mode) and not is_export:
-        raise FormatError(f"{file_name(path)}: is a directory: name a file in it")
+        raise FormatError(f"{file_name(path)}: is a directory, but not an export: name a file in it")
     format = _detected(head) if format == "auto" else format
     if tz is None and FORMATS[format].local_times(head):
         raise FormatError(f"{file_name(path)}: {NEEDS_TIME_ZONE}")
@@ -164,28 +164,28 @@ def check_file(path: StrPath, format: str = "auto", tz: tzinfo | None = None) ->
 def read_file(
     path: StrPath, format: str = "auto", *, tz: tzinfo | None = None, counters: Counter[str] | None = None
 ) -> Iterator[Received]:
-    """Yield what a file holds; `check_file` runs at the call, reading begins with the first item.
+    """Yield the items of a file. `check_file` runs at once; reading starts with the first item.
 
     Args:
         path: a file, or the folder of an export.
         format: one of `FORMATS`, or `auto`.
-        tz: the time zone of times that name none.
-        counters: counts what is skipped, by `SKIPPED` and the reason.
+        tz: the time zone of times that have none.
+        counters: counts skipped entries; the key is `SKIPPED` and the reason.
 
     Raises:
-        FormatError: as `check_file`; while reading, where the file as a whole is not of the format.
+        FormatError: as `check_file`; while reading, if the file as a whole is not in the format.
     """
     items = FORMATS[check_file(path, format, tz)].read(path, tz)
     return _without_skipped(items, Counter() if counters is None else counters)
 
 
 def detect_format(path: StrPath) -> str:
-    """Tell the format from the first 64 KiB; an empty file is `messages` with nothing in it.
+    """Detect the format from the first 64 KiB; an empty file is `messages`.
 
-    One whole line with a message on it makes a file `messages`, whatever stands on other lines.
+    A file with at least one complete line that is a message is `messages`, whatever the other lines are.
 
     Raises:
-        FormatError: the file cannot be read, or it is in none of the formats.
+        FormatError: the file cannot be read, or its format is not recognised.
     """
     return _detected(_head(path, is_folder=Path(path).is_dir()))
 
@@ -200,10 +200,12 @@ def _without_skipped(items: Iterator[Received | Skipped], counters: Counter[str]
 
 def _check_pipe(path: StrPath, format: str, tz: tzinfo | None) -> str:
     if format == "auto":
-        raise FormatError(f"{file_name(path)}: is not a regular file: name its format, --format messages")
+        raise FormatError(
+            f"{file_name(path)}: is not a regular file: name its format, such as --format messages"
+        )
     if FORMATS[format].again:
         raise FormatError(
-            f"{file_name(path)}: is not a regular file, and {format} is read twice: save it as a file"
+            f"{file_name(path)}: is not a regular file, but {format} is read twice: save it to a file first"
         )
     if tz is None and FORMATS[format].local_times(Head(path)):
         raise FormatError(f"{file_name(path)}: {NEEDS_TIME_ZONE}")
@@ -220,7 +222,7 @@ def _head(path: StrPath, *, is_folder: bool) -> Head:
             raise FormatError(f"{file_name(path)}: cannot be read: {err.strerror}") from err
     members: tuple[str, ...] = ()
     if is_zip(start) or is_tar(start):
-        with suppress(FormatError):  # it may not be what its first bytes say
+        with suppress(FormatError):  # the first bytes may be misleading
             members = member_names(path)
     return Head(path, start.removeprefix(BOM), len(start) < _HEAD_BYTES, members)
 
@@ -232,7 +234,7 @@ def _detected(head: Head) -> str:
         if format.recognises(head):
             return name
     raise FormatError(
-        f"{file_name(head.path)}: format not recognised: expected one JSON message a line "
-        '({"channel", "id", "ts", "author", "text"}) or an export as docs/readers.md describes them; '
-        f"a format can be named: {', '.join(FORMATS)}"
+        f"{file_name(head.path)}: format not recognised: expected one JSON message per line "
+        '({"channel", "id", "ts", "author", "text"}) or an export listed in docs/readers.md; '
+        f"you can also name the format: {', '.join(FORMATS)}"
     )

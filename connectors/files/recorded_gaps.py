@@ -1,6 +1,6 @@
-"""Gaps that a detector found earlier, read from a file: the same input gives the same gaps.
+"""Gaps that a detector found earlier, read from a file, for reproducible runs.
 
-One JSON object a line: `{"dialogue", "window", "gaps": [{"utterance_index", "quote", "gap_reason",
+One JSON object per line: `{"dialogue", "window", "gaps": [{"utterance_index", "quote", "gap_reason",
 "evidence_need_query", "keywords"}]}`; `dialogue` is the channel, `window` its ordinal from 0.
 """
 
@@ -19,7 +19,7 @@ from backscroll.operators.stream.windows import Window
 __all__ = ["RecordedDetector"]
 
 _LAYOUT = (
-    'a line is {"dialogue", "window", "gaps": [{"utterance_index", "quote", "gap_reason", '
+    'expected {"dialogue", "window", "gaps": [{"utterance_index", "quote", "gap_reason", '
     '"evidence_need_query", "keywords"}]}'
 )
 
@@ -35,7 +35,7 @@ class _RecordedGap:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDetector:
-    """Looks a window's gaps up by channel and ordinal; a window that is not in the file has none."""
+    """A detector that looks up a window's gaps by channel and ordinal. Windows not in the file have none."""
 
     gaps: Mapping[tuple[str, int], tuple[_RecordedGap, ...]]
     name: str = field(default="recorded", init=False)
@@ -45,7 +45,7 @@ class RecordedDetector:
         """Read a file of recorded gaps.
 
         Raises:
-            FormatError: the file cannot be read, or a line of it has another layout.
+            FormatError: the file cannot be read, or one of its lines has another layout.
         """
         gaps = {}
         with open_file(path) as file:
@@ -56,12 +56,12 @@ class RecordedDetector:
                     row = orjson.loads(line)
                     gaps[str(row["dialogue"]), int(row["window"])] = tuple(map(_gap, row["gaps"]))
                 except (ValueError, KeyError, TypeError) as err:
-                    msg = f"{file_name(path)}:{number}: not a line of recorded gaps: {_LAYOUT}"
+                    msg = f"{file_name(path)}:{number}: not a recorded gap: {_LAYOUT}"
                     raise FormatError(msg) from err
         return cls(gaps)
 
     def detect(self, window: Window, *, max_gaps: int) -> tuple[Gap, ...]:
-        """The recorded gaps whose quote, or at least whose index, is in the window."""
+        """The window's recorded gaps; a gap whose quote and index are both not in the window is dropped."""
         found = []
         for recorded in self.gaps.get((window.ref.key.channel, window.ref.index), ()):
             index = _utterance(window, recorded)
@@ -83,7 +83,7 @@ def _gap(row: Mapping[str, Any]) -> _RecordedGap:
 
 
 def _utterance(window: Window, recorded: _RecordedGap) -> int | None:
-    """The turn that holds the quote: the named one, else the first; detectors miscount."""
+    """The index of the turn with the quote: the recorded one, else the first, as detectors miscount."""
     named = recorded.utterance_index
     within = range(len(window.turns))
     if named in within and recorded.quote in window.turns[named].text:

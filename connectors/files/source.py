@@ -22,16 +22,16 @@ _WAIT = timedelta(milliseconds=20)
 
 
 class FilesSource(FixedPartitionedSource[Received, int]):
-    """Reads chat files from their beginning; the history store, not this source, knows what is done.
+    """Reads chat files from the start; the history store, not this source, knows what was processed.
 
     Args:
         files: paths and their formats, in order.
         speed: how many seconds of chat to replay in one second; None for as fast as possible.
-        tz: the time zone of times that name none.
-        counters: counts what the readers skip, by the reason.
-        throttled: whether to wait because too much is in flight.
-        stopping: whether to end now.
-        fail: told that a file cannot be read on; the input then ends.
+        tz: the time zone of times that have none.
+        counters: counts skipped entries by reason.
+        throttled: returns whether to pause because too much is in flight.
+        stopping: returns whether to stop now.
+        fail: called if a file cannot be read any further; the input then ends.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""What readers of chat files share."""
+"""Code shared by the readers of chat files."""

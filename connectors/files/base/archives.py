@@ -1,7 +1,7 @@
-"""An export of many files: a zip, a tar, or the folder that one was unpacked into.
+"""Exports of many files: a zip, a tar, or the unpacked folder.
 
-A member is read as a stream. A tar can only be read from its beginning, so the wanted members of one
-are put aside uncompressed, in a file that has no name and is gone with the process.
+Members are read as streams. A tar can only be read from start to end, so its wanted members are first
+copied, uncompressed, to an anonymous temporary file that disappears with the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from backscroll.operators.messages import MessageError
 
 __all__ = ["Archive", "is_tar", "is_zip", "member_names", "open_archive", "open_member"]
 
-_MOST_NAMES = 2000  # that a format is recognised from
+_MOST_NAMES = 2000  # read to recognise a format
 
 
 _COPIED_BYTES = 1 << 20
@@ -39,13 +39,13 @@ _DAMAGE = (
 
 
 class Archive(Protocol):
-    """Members by their names, which separate folders by `/`; `damage` is why there are no more."""
+    """An open archive. Names separate folders with `/`; `damage` says why members may be missing."""
 
     names: list[str]
     damage: str
 
     def open(self, name: str) -> IO[bytes]:
-        """A member to read; raises whatever its kind of archive does."""
+        """Open a member for reading. Errors depend on the kind of archive; see `open_member`."""
         ...
 
 
@@ -55,12 +55,12 @@ def is_zip(start: bytes) -> bool:
 
 
 def is_tar(start: bytes) -> bool:
-    """Whether a file with these first bytes is a tar, or compressed and may be one."""
+    """Whether a file with these first bytes is a tar, or a compressed file that may be one."""
     return start[257:262] == b"ustar" or start.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"))
 
 
 def member_names(path: StrPath) -> tuple[str, ...]:
-    """Names to recognise a format from; of a tar only the first."""
+    """Names of the members, for recognising the format; only the first 2,000 of a tar or folder."""
     try:
         if Path(path).is_dir():
             return tuple(_folder_names(Path(path), _MOST_NAMES))
@@ -75,7 +75,7 @@ def member_names(path: StrPath) -> tuple[str, ...]:
 
 @contextmanager
 def open_archive(path: StrPath, wanted: Callable[[str], bool]) -> Iterator[Archive]:
-    """The members with a wanted name.
+    """Open an archive or folder; it shows only the members whose name is `wanted`.
 
     Raises:
         FormatError: the archive cannot be opened.
@@ -96,20 +96,20 @@ def open_archive(path: StrPath, wanted: Callable[[str], bool]) -> Iterator[Archi
 
 @contextmanager
 def open_member(archive: Archive, name: str) -> Iterator[IO[bytes]]:
-    """A member to read.
+    """Open a member for reading.
 
     Raises:
-        MessageError: the member is damaged; also raised by its `read`.
+        MessageError: the member is damaged. Its `read` and `readline` raise this, too.
     """
     try:
         with archive.open(name) as file:
             yield cast(IO[bytes], _Member(file))
     except _DAMAGE as err:
-        raise MessageError(f"{name} cannot be read: {_reason(err)}") from err
+        raise MessageError(f"cannot read {name}: {_reason(err)}") from err
 
 
 class _Member:
-    """A member as far as it is read here; damage of its stream is the member's, not the archive's."""
+    """A member's stream; turns errors in it into a `MessageError`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -179,7 +179,7 @@ class _Tar:
 
 
 def _folder_names(folder: Path, most: int | None = None) -> Iterator[str]:
-    """Files in the folder and two folders deep, in the order of their names."""
+    """Names of the files in the folder, up to two folders deep, sorted."""
     found = sorted(path for depth in ("*", "*/*", "*/*/*") for path in folder.glob(depth) if path.is_file())
     yield from (path.relative_to(folder).as_posix() for path in found[:most])
 

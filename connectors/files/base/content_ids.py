@@ -1,4 +1,4 @@
-"""Ids for messages whose format has none: the same in every export that holds the message."""
+"""Ids for messages of formats without ids. Exporting the same message again gives the same id."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ __all__ = ["ContentIds"]
 
 
 class ContentIds:
-    """Makes ids from when and what; equal messages of the same time get `#2`, `#3`, ..."""
+    """Derives ids from time and content; identical messages at the same time get `#2`, `#3`, ..."""
 
     def __init__(self) -> None:
         self._ts = ""
         self._made: Counter[str] = Counter()
 
     def make(self, ts: str, *content: str) -> str:
-        """The id of a message; the messages of one time have to come one after the other.
+        """The id of a message. Messages with the same time must be passed one after another.
 
         Args:
-            ts: when, as text.
-            content: what else tells the message from others, such as its author and text.
+            ts: the message's time, as text.
+            content: other parts that identify the message, such as its author and text.
         """
         if ts != self._ts:
             self._ts = ts

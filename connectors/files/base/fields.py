@@ -1,4 +1,4 @@
-"""Fields of JSON that nobody vouches for: what is not of the expected kind counts as absent."""
+"""Read fields of untrusted JSON; a value of the wrong type counts as missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["identifier", "iso_time", "list_in", "object_in", "objects_in", "text
 
 
 def text_in(entry: Mapping[str, Any], *names: str) -> str:
-    """The first of the fields that is a string with more than white space in it; `""` if none is."""
+    """The first of the fields that is a non-blank string, or `""`."""
     for name in names:
         value = entry.get(name)
         if isinstance(value, str) and value.strip():
@@ -21,13 +21,13 @@ def text_in(entry: Mapping[str, Any], *names: str) -> str:
 
 
 def object_in(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The field, if it is an object; an empty one if not."""
+    """The field if it is an object, else an empty one."""
     value = entry.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def list_in(entry: Mapping[str, Any], name: str) -> list[Any]:
-    """The field, if it is a list; an empty one if not."""
+    """The field if it is a list, else an empty one."""
     value = entry.get(name)
     return value if isinstance(value, list) else []
 
@@ -38,7 +38,7 @@ def objects_in(entry: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def identifier(entry: Mapping[str, Any], name: str) -> str:
-    """A whole number or a text as an id; `""` if the field is neither."""
+    """The field as an id, if it is an integer or a string; else `""`."""
     value = entry.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -46,21 +46,21 @@ def identifier(entry: Mapping[str, Any], name: str) -> str:
 
 
 def utc_time(value: object, name: str, *, per_second: int = 1) -> str:
-    """A number of seconds since 1970, or of their fractions, as the message schema writes times.
+    """Convert a Unix time to the message schema's time format.
 
     Args:
-        value: a number, or a text with one in it.
-        name: what to call it where it is wrong.
-        per_second: 1,000 for milliseconds.
+        value: the time, as a number or as text.
+        name: the field's name, for error messages.
+        per_second: units per second: 1 for seconds, 1,000 for milliseconds.
 
     Raises:
-        MessageError: it is no such number, or no possible time.
+        MessageError: the value is not a number, or is out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise MessageError(f"{name} is missing" if value is None else f"{name} must be a time in seconds")
+        raise MessageError(f"{name} is missing" if value is None else f"{name} must be a Unix time")
     try:
         whole, _, fraction = str(value).partition(".")
-        # Not as one float: a message's microseconds would not survive it.
+        # Not as one float, which would lose microseconds.
         micros = int(whole) * 1_000_000 // per_second
         micros += int((fraction + "000000")[:6]) // per_second if fraction else 0
         return format_time(
@@ -68,26 +68,29 @@ def utc_time(value: object, name: str, *, per_second: int = 1) -> str:
         )
     except (ValueError, OverflowError, OSError):
         raise MessageError(
-            f"{name} is {str(value)[:40]!r}: it should be a time in seconds since 1970"
+            f"{name} is {str(value)[:40]!r}: expected a Unix time, such as 1772442000"
         ) from None
 
 
 def iso_time(value: object, name: str, tz: tzinfo | None = None) -> str:
-    """An ISO 8601 time, as the message schema writes times; in `tz` where it names no time zone.
+    """Convert an ISO 8601 time to the message schema's time format.
+
+    Args:
+        value: the time.
+        name: the field's name, for error messages.
+        tz: the time zone to assume if the value has none.
 
     Raises:
-        MessageError: it is no such time, or names no zone and `tz` is None.
+        MessageError: the value is not an ISO 8601 time, or it has no time zone and `tz` is None.
     """
     if not isinstance(value, str):
         raise MessageError(f"{name} is missing" if value is None else f"{name} must be an ISO 8601 time")
     try:
         ts = datetime.fromisoformat(value)
         if ts.tzinfo is None and tz is None:
-            raise MessageError(
-                f"{name} {value[:40]!r} names no time zone: say which it is in, --tz Europe/Berlin"
-            )
+            raise MessageError(f"{name} {value[:40]!r} has no time zone: set one, such as --tz Europe/Berlin")
         return format_time(ts.replace(tzinfo=ts.tzinfo or tz))
     except (ValueError, OverflowError) as err:
         if isinstance(err, MessageError):
             raise
-        raise MessageError(f"{name} is {value[:40]!r}: it should be an ISO 8601 time") from None
+        raise MessageError(f"{name} is {value[:40]!r}: expected an ISO 8601 time") from None

@@ -1,9 +1,9 @@
-"""What every file reader shares: `Format`, `FormatError`, opening, a JSON document and its entries.
+"""The base of every file reader: `Format`, `FormatError`, and functions to open files and read entries.
 
-A reader hands on one `Received` per entry. A damaged entry becomes a `Received` whose value is a
-`MessageError`, so it costs no other entry; what is neither a message nor damage, such as a notice
-that somebody joined, becomes a `Skipped`, which is counted by its reason. Only a file that as a
-whole is not of the format raises, and then a `FormatError`.
+A reader yields one `Received` per entry. A damaged entry becomes a `Received` whose value is a
+`MessageError`, so the other entries are unaffected. An entry that is neither a message nor damaged, such
+as a notice that somebody joined, becomes a `Skipped`, which is counted by its reason. A reader raises
+only a `FormatError`, and only if the file as a whole is not in its format.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 
 class FormatError(BackscrollError):
-    """A file cannot be read as chat; one line says what, where and what would be right."""
+    """A file cannot be read as chat. The message is one line: the file, the problem, what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """An entry that is left out on purpose; `reason` says what such entries are, in the plural."""
+    """An entry that is left out on purpose; `reason` describes such entries, in the plural."""
 
     reason: str
 
@@ -69,13 +69,13 @@ NOTICE = Skipped("notices and reactions: joins, leaves, topics, pins, calls")
 DELETED = Skipped("deleted messages")
 
 
-CHANGED = Skipped("edits and deletions, which are no messages of their own")
+CHANGED = Skipped("edits and deletions of other messages")
 
 
-NEEDS_TIME_ZONE = "its times name no time zone: say which they are in, --tz Europe/Berlin"
+NEEDS_TIME_ZONE = "its times have no time zone: set one, such as --tz Europe/Berlin"
 
 
-EMPTY = Skipped("messages without text of their own: media, stickers, quotations")
+EMPTY = Skipped("messages without their own text: media, stickers, quotations")
 
 
 ReadItem: TypeAlias = Received | Skipped
@@ -86,9 +86,9 @@ ReadFile: TypeAlias = Callable[[StrPath, tzinfo | None], Iterator[ReadItem]]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a format is told from: the path, the first bytes, the members of an archive or folder.
+    """What a format is recognised from: the path, the first bytes, the members of an archive or folder.
 
-    `whole` says that `start` is the whole file.
+    `whole` is true if `start` is the whole file.
     """
 
     path: StrPath
@@ -97,17 +97,17 @@ class Head:
     members: tuple[str, ...] = ()
 
     def is_json_with(self, signs: Iterable[bytes]) -> bool:
-        """Whether it begins as JSON and each sign, a pattern, is found in it."""
+        """Whether it starts like JSON and each of the patterns occurs in it."""
         is_json = self.start.lstrip().startswith((b"{", b"["))
         return is_json and all(re.search(sign, self.start) for sign in signs)
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How to read a format, and how to recognise a file of it.
+    """How to recognise and read a file format.
 
-    `local_times` says whether the file's times mean nothing without a time zone; `again` that the
-    file is read more than once, so that a pipe will not do.
+    `local_times` says whether a file's times need a time zone; `again` is true if the file is read more
+    than once, so that it cannot be a pipe.
     """
 
     read: ReadFile
@@ -117,7 +117,7 @@ class Format:
 
 
 def file_name(path: StrPath) -> str:
-    """The path as text that can be written to JSON; a name that is not UTF-8 is shown escaped."""
+    """The path as text that JSON can hold; bytes that are not UTF-8 are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -134,7 +134,7 @@ def open_file(path: StrPath) -> BinaryIO:
 
 
 def load_json(path: StrPath, *, expected: str) -> Any:
-    """The whole file as one JSON document; `expected` tells a user what it should have been.
+    """Load the whole file as one JSON document; `expected` describes it in error messages.
 
     Raises:
         FormatError: the file cannot be read or is not one JSON document.
@@ -152,10 +152,10 @@ def load_json(path: StrPath, *, expected: str) -> Any:
 def entry_received(
     path: StrPath, place: str, entry: object, value: Mapping[str, Any] | MessageError
 ) -> Received:
-    """An entry as received: its message or what is wrong, its place, its bytes or its JSON."""
+    """Wrap an entry's message or error, with its place in the file and its raw bytes or JSON."""
     try:
         raw = entry if isinstance(entry, bytes) else orjson.dumps(entry)
-    except orjson.JSONEncodeError:  # nested deeper than orjson writes: still only this entry's loss
+    except orjson.JSONEncodeError:  # nested too deeply for orjson to write: do without its raw JSON
         raw = b""
     if isinstance(value, MessageError):
         value = value.with_traceback(None)  # it would keep the whole document alive
@@ -165,7 +165,7 @@ def entry_received(
 def attempted(
     path: StrPath, place: str, entry: object, message: Callable[[], Mapping[str, Any] | Skipped]
 ) -> ReadItem:
-    """What `message` makes of an entry: a message, something to skip, or its `MessageError`."""
+    """Call `message` for an entry and wrap the result: a message, something to skip, or an error."""
     try:
         value = message()
     except MessageError as err:
@@ -174,15 +174,15 @@ def attempted(
 
 
 def stem(path: StrPath) -> str:
-    """The name of a file without its folder and its last suffix."""
+    """The file's name without its folder and last suffix."""
     return PurePath(file_name(path)).stem
 
 
 def entry_object(entry: object) -> dict[str, Any]:
-    """The entry, if it is a JSON object.
+    """The entry as a JSON object.
 
     Raises:
-        MessageError: it is not.
+        MessageError: it is something else.
     """
     if not isinstance(entry, dict):
         raise MessageError(f"a message must be an object, not {type(entry).__name__}")
@@ -190,10 +190,10 @@ def entry_object(entry: object) -> dict[str, Any]:
 
 
 def text_field(entry: Mapping[str, Any], name: str, *, empty: bool = False) -> str:
-    """A text of an entry; without `empty` it holds more than white space.
+    """A text field of an entry, which must not be blank unless `empty`.
 
     Raises:
-        MessageError: the field is missing, not a string or empty.
+        MessageError: the field is missing, not a string, or blank.
     """
     value = entry.get(name)
     if value is None:
@@ -206,10 +206,10 @@ def text_field(entry: Mapping[str, Any], name: str, *, empty: bool = False) -> s
 
 
 def text_with_caption(entry: Mapping[str, Any], name: str) -> str:
-    """The text with the caption of a shared image, which LoCoMo and REALTALK keep beside it.
+    """The text, followed by the caption of a shared image, which LoCoMo and REALTALK store separately.
 
-    The caption stands behind the text as ` [shares image: CAPTION]`, or alone where the text is
-    empty or missing: what a picture shows is often what a later message is about.
+    The caption is appended as ` [shares image: CAPTION]`; it stands alone if the text is empty or missing.
+    It is kept because later messages often talk about what an image shows.
     """
     if entry.get("blip_caption") is None:
         return text_field(entry, name, empty=True)

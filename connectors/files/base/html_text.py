@@ -37,8 +37,8 @@ def plain_text(html: str, *, without: frozenset[str] = frozenset()) -> str:
     """The text of a piece of HTML.
 
     Args:
-        html: may be broken: it is read as a browser would.
-        without: further elements to leave out, such as `blockquote` for quoted mail.
+        html: the HTML; it may be malformed.
+        without: more elements to leave out, such as `blockquote` for quoted mail.
     """
     parser = _Text(_UNSEEN | without)
     parser.feed(html)
@@ -52,7 +52,7 @@ class _Text(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
         self._unseen = unseen
-        self._depth = 0  # in elements that are not seen
+        self._depth = 0  # of open elements whose text is left out
         self._links: list[tuple[str, int]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -1,4 +1,4 @@
-"""Large JSON, one element at a time: what a list deep in a document holds, without the document.
+"""Read the elements of a list inside a large JSON document one at a time, without loading the document.
 
 >>> import io
 >>> file = io.BytesIO(b'{"name": "general", "messages": [{"id": 1}, {"id": }, {"id": 3}]}')
@@ -9,10 +9,10 @@
 ('messages', '*') b'{"id": }'
 ('messages', '*') b'{"id": 3}'
 
-Only the brackets are looked at here; `orjson` reads the elements. So damage stays where it is: a
-string that no quote ends ends with its line, a bracket that closes nothing is passed over, and
-where each element begins on a line of its own, as exports are mostly written, the next line that
-begins like it begins the next element, whatever the damaged one left open.
+This module only matches brackets; `orjson` parses the elements. So damage stays local: an unterminated
+string ends at the end of its line, and a closing bracket without an opening one is ignored. If each
+element starts on its own line, as in most exports, the next line with the same indentation starts the
+next element, whatever the damaged one left open.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _LOOK_BACK = 256
 _LONGEST_KEY = _KEPT_BYTES = 64 * 1024
 
 
-# Whole strings and everything else but brackets; possessive, so that damage costs no backtracking.
+# Whole strings, and everything else except brackets. Possessive, so that damage causes no backtracking.
 _STRING = rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
 
 
@@ -85,9 +85,9 @@ _OPENING = {ord("}"): ord("{"), ord("]"): ord("[")}
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A value of the document: its path, with `*` for a place in a list, its bytes, and where they are.
+    """A value in the document: its path, with `*` for a list item, its bytes and their offset.
 
-    Of a value longer than `MAX_ELEMENT_BYTES`, `raw` holds the beginning.
+    If the value is longer than `MAX_ELEMENT_BYTES`, `raw` holds only its beginning.
     """
 
     path: JsonPath
@@ -111,27 +111,27 @@ def parse_element(element: Element) -> Any:
 
 
 def element_object(element: Element) -> dict[str, Any]:
-    """The element, if it is a JSON object.
+    """The element as a JSON object.
 
     Raises:
-        MessageError: it is not.
+        MessageError: it is something else, or not JSON.
     """
     return entry_object(parse_element(element))
 
 
 def stream_json(file: IO[bytes], wanted: Iterable[JsonPath]) -> Iterator[Element]:
-    """Yield the values at the wanted paths, and those that stand beside the way to them.
+    """Yield the values at the wanted paths, and all siblings of the containers that lead to them.
 
     Args:
-        file: one JSON document, or several one after the other.
-        wanted: as `("messages", "*")` for the elements of the list `messages`.
+        file: one JSON document, or several in a row.
+        wanted: paths such as `("messages", "*")` for the elements of the list `messages`.
     """
     ways = {path[:length] for path in wanted for length in range(len(path))}
     yield from _Scanner(file, ways).elements()
 
 
 def stream_file(path: StrPath, wanted: Iterable[JsonPath]) -> Iterator[Element]:
-    """As `stream_json`, from a path.
+    """Like `stream_json`, for a file by path.
 
     Raises:
         FormatError: the file cannot be read.
@@ -144,9 +144,9 @@ def stream_file(path: StrPath, wanted: Iterable[JsonPath]) -> Iterator[Element]:
 
 
 def stream_rows(path: StrPath, places: Sequence[JsonPath]) -> Iterator[Element]:
-    """As `stream_file`, from a document with rows at one of the places, or from a file of a row a line.
+    """Like `stream_file`, for a document with rows at one of the places, or a file with one row per line.
 
-    A row of the latter has the first of the places as its path.
+    In the second case, the path of every row is the first of the places.
     """
     if not _has_rows_on_lines(path, {place[0] for place in places}):
         yield from stream_file(path, places)
@@ -156,7 +156,7 @@ def stream_rows(path: StrPath, places: Sequence[JsonPath]) -> Iterator[Element]:
 
 
 def _has_rows_on_lines(path: StrPath, lists: set[str]) -> bool:
-    """Whether the first line is a row, or the second is and the first is but a damaged one."""
+    """Whether the first line is a row, or the first is a damaged row and the second is a row."""
     for line in islice(jsonl.read(path), 2):
         try:
             row = orjson.loads(line.raw)
@@ -169,7 +169,7 @@ def _has_rows_on_lines(path: StrPath, lists: set[str]) -> bool:
 
 
 class _Scanner:
-    """Walks over a file; `_buffer[_at:]` is what it has not passed yet."""
+    """Scans a file; `_buffer[_at:]` is what it has read but not scanned yet."""
 
     def __init__(self, file: IO[bytes], ways: set[JsonPath]) -> None:
         self._file = file
@@ -178,11 +178,11 @@ class _Scanner:
         self._at = 0
         self._passed = 0  # bytes of the file before the buffer
         self._ended = False
-        self._was_indented = False  # the last element, over lines of its own
-        self._elements_margin = b""  # of the elements of the list that is open
+        self._was_indented = False  # whether the last element was spread over its own lines
+        self._elements_margin = b""  # margin of the elements in the open list
 
     def elements(self) -> Iterator[Element]:
-        open_: list[tuple[JsonPath, int, bytes]] = []  # the containers on the way: brackets and margins
+        open_: list[tuple[JsonPath, int, bytes]] = []  # open containers: path, bracket, margin
         while (byte := self._next()) is not None:
             path, bracket, margin = open_[-1] if open_ else ((), 0, b"")
             if byte in _OPENING:
@@ -193,7 +193,7 @@ class _Scanner:
                 continue
             if bracket == ord("{"):
                 key = self._match(_KEY, _LONGEST_KEY)
-                if key is None:  # damage: look on for the next key
+                if key is None:  # damage: look for the next key
                     found = _MARK.search(self._buffer, self._at + 1)
                     self._at = found.start() if found else len(self._buffer)
                     continue
@@ -216,7 +216,7 @@ class _Scanner:
     def _scalar(self, path: JsonPath) -> Element:
         start = self._passed + self._at
         scalar = self._match(_SCALAR, MAX_ELEMENT_BYTES)
-        if scalar is None:  # a quote that nothing ends
+        if scalar is None:  # an unterminated string
             self._at += 1
         return Element(path, scalar[0] if scalar else b'"', start)
 
@@ -236,7 +236,7 @@ class _Scanner:
                 break
             at_margin = len(margin) > 1 and self._is_behind(margin, 1)
             if at_margin and bracket in _CLOSING:
-                self._at -= 1  # the element has not ended, and here the next one begins
+                self._at -= 1  # the next element starts before this one was closed
                 break
             if bracket in _CLOSING:
                 open_.append(bracket)
@@ -254,7 +254,7 @@ class _Scanner:
         return Element(path, raw.rstrip(b" \r\n\t,"), start)
 
     def _indented(self, margin: bytes, byte: int) -> bytes | None:
-        """The element up to the line that closes it or begins the next; None if it is not written so."""
+        """The element up to the line that closes it or starts the next; None if it is not indented."""
         start = self._at - 1
         if not self._ends_line():
             return None
@@ -269,10 +269,10 @@ class _Scanner:
         return self._buffer[start : self._at].rstrip(b" \r\n\t,")
 
     def _bracket(self) -> int | None:
-        """Step over the next bracket that stands in no string."""
+        """Consume up to and including the next bracket outside a string, and return it."""
         while True:
             run = _RUN.match(self._buffer, self._at)
-            self._at = run.end() if run else self._at  # at the end of the buffer, this is in no string
+            self._at = run.end() if run else self._at  # never inside a string at the end of the buffer
             if self._at == len(self._buffer):
                 if self._more():
                     continue
@@ -284,11 +284,11 @@ class _Scanner:
             line_end = self._buffer.find(b"\n", self._at)
             if line_end < 0 and len(self._buffer) - self._at < MAX_ELEMENT_BYTES and self._more():
                 continue
-            # Damage: JSON strings have no line breaks, so this one ends with its line.
+            # Damage: a JSON string cannot contain a line break, so end it at the end of its line.
             self._at = len(self._buffer) if line_end < 0 else line_end
 
     def _margin(self) -> bytes:
-        """The line break and the white space that the line here begins with."""
+        """The line break before the current line, and the line's indentation."""
         line = self._buffer.rfind(b"\n", max(0, self._at - _LOOK_BACK), self._at)
         if line < 0:
             return b"" if self._passed or self._at > _LOOK_BACK else b"\n"
@@ -296,21 +296,21 @@ class _Scanner:
         return blank[0] if blank else b""
 
     def _closes(self, margin: bytes) -> bool:
-        """Whether the bracket here stands where the one of a container of this margin would."""
+        """Whether the closing bracket here is where a container with this margin would be closed."""
         if self._buffer[max(0, self._at - _LOOK_BACK) : self._at].rstrip().endswith(b","):
-            return False  # something should follow
+            return False  # another element should follow the comma
         begins_line = self._is_behind(self._margin())
         return self._is_behind(margin) or not (begins_line or self._was_indented)
 
     def _is_behind(self, margin: bytes, past: int = 0) -> bool:
-        """Whether what is here, or so many bytes before, begins its line with the margin."""
+        """Whether the position, less `past` bytes, comes right after the margin."""
         return self._buffer.endswith(margin, 0, self._at - past)
 
     def _ends_line(self) -> bool:
         return self._buffer[self._at : self._at + 2].lstrip(b"\r")[:1] == b"\n"
 
     def _next(self) -> int | None:
-        """The next byte that says something, the position on it; None at the end."""
+        """Move to the next byte that is not a blank, comma or colon and return it; None at the end."""
         while True:
             self._forget()
             blank = _BLANK.match(self._buffer, self._at)
@@ -321,7 +321,7 @@ class _Scanner:
                 return None
 
     def _match(self, pattern: re.Pattern[bytes], longest: int) -> re.Match[bytes] | None:
-        """What matches here, and step over it; reads on while it may not be the whole of it."""
+        """Match the pattern here and consume the match; reads more while the match may be incomplete."""
         while True:
             match = pattern.match(self._buffer, self._at)
             if match is not None and match.end() < len(self._buffer):
@@ -341,7 +341,7 @@ class _Scanner:
         return bool(block)
 
     def _forget(self) -> None:
-        """Drop what was passed, but for what may be the margin of an element."""
+        """Drop scanned bytes from the buffer, except those that may be an element's margin."""
         if self._at > _BLOCK:
             passed = self._at - _LOOK_BACK
             self._buffer, self._passed, self._at = self._buffer[passed:], self._passed + passed, _LOOK_BACK

@@ -1,4 +1,4 @@
-"""Format `messages`: a JSON message a line (JSON Lines), read as a stream.
+"""Format `messages`: one JSON message per line (JSON Lines), read as a stream.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
@@ -7,7 +7,7 @@
 ...     [(item.value, item.origin[1]) for item in read(file.name)]
 [(b'{"channel": "general", "id": "m1"}', ('line', 1)), (b'not JSON', ('line', 3))]
 
-The reader only cuts lines; `messages.parse_message` judges what stands on them.
+The reader only splits lines; `messages.parse_message` validates their content.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["MAX_LINE_BYTES", "read", "read_lines"]
 MAX_LINE_BYTES = 8 * 1024 * 1024
 
 
-_KEPT_BYTES = 64 * 1024  # of a line that is too long: enough to recognise it in a dead letter
+_KEPT_BYTES = 64 * 1024  # of an overlong line: enough to recognise it in a dead letter
 
 
 def read(path: StrPath) -> Iterator[Received]:
-    """Yield one `Received` per line that is not blank, in file order.
+    """Yield one `Received` per non-blank line, in file order.
 
     `value` and `raw` are the line's bytes without the line break (`\\n` or `\\r\\n`) and without
-    a byte order mark at the start of the file; `origin` names the file and the line, from 1.
-    A line that is not UTF-8, or longer than `MAX_LINE_BYTES`, has a `MessageError` as its value;
-    of the latter `raw` holds the first 64 KiB. At most one line is in memory.
+    a byte order mark at the start of the file; `origin` names the file and the line number, from 1.
+    The value of a line that is not UTF-8, or is longer than `MAX_LINE_BYTES`, is a `MessageError`;
+    `raw` of an overlong line holds its first 64 KiB. At most one line is held in memory.
 
     Raises:
         FormatError: the file cannot be read.
@@ -43,7 +43,7 @@ def read(path: StrPath) -> Iterator[Received]:
 
 
 def read_lines(file: IO[bytes], name: str) -> Iterator[Received]:
-    """As `read`, from a file that is open; `name` is what to call it."""
+    """Like `read`, for an open file; `name` is used in origins and errors."""
     for number in count(1):
         try:
             line = file.readline(MAX_LINE_BYTES + 1)
@@ -54,13 +54,13 @@ def read_lines(file: IO[bytes], name: str) -> Iterator[Received]:
                 line = line[:_KEPT_BYTES]
                 _skip_line(file)
         except OSError as err:
-            raise FormatError(f"{name}: reading stopped at line {number}: {err.strerror}") from err
+            raise FormatError(f"{name}: cannot read line {number}: {err.strerror}") from err
         if number == 1:
             line = line.removeprefix(BOM)
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         origin = (("file", name), ("line", number))
         if too_long:
-            msg = f"the line is longer than {MAX_LINE_BYTES:,} bytes: a message is one JSON object a line"
+            msg = f"the line is longer than {MAX_LINE_BYTES:,} bytes: expected one JSON message per line"
             yield Received(MessageError(msg), origin, line)
         elif line.strip():
             yield Received(_checked(line), origin, line)

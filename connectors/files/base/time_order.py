@@ -1,7 +1,7 @@
-"""Messages in the order of their times, from an export that is in another order.
+"""Sort the messages of an export by time.
 
-Times and places are kept in memory, 32 bytes a message; the messages themselves wait in a file that
-has no name and is gone with the process, once they are more than a few megabytes.
+Times and offsets are kept in memory, 32 bytes per message. The messages themselves are kept in memory
+up to 16 MiB, then in an anonymous temporary file that disappears with the process.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def in_time_order(items: Iterable[ReadItem]) -> Iterator[ReadItem]:
-    """What is skipped at once, then messages by time; equal times, and what has none, as they came."""
-    import numpy as np  # a tenth of a second, which listing the formats need not take
+    """Yield skipped items at once, then messages by time.
+
+    The sort is stable; an item without a time stays behind the item before it.
+    """
+    import numpy as np  # takes a tenth of a second; not needed to list the formats
 
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as waiting:
         times, places = array("q"), array("q", [0])
@@ -43,7 +46,7 @@ def in_time_order(items: Iterable[ReadItem]) -> Iterator[ReadItem]:
 
 
 def _time(item: Received, last: int) -> int:
-    """Microseconds since 1970; of what has no time, that of the one before."""
+    """Microseconds since 1970, or `last` if the item has no time."""
     try:
         if isinstance(item.value, dict):
             ts = datetime.fromisoformat(item.value["ts"])

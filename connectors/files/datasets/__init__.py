@@ -1,1 +1,1 @@
-"""Readers of benchmark dialogues."""
+"""Readers for benchmark dialogues."""

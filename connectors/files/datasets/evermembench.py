@@ -6,9 +6,9 @@ https://huggingface.co/datasets/EverMind-AI/EverMemBench-Dynamic, a list of days
     [{"topic_id": "01", "date": "2025-01-03", "dialogues": {"Group 2": null, "Group 1": [
       {"speaker": "Ana Li", "time": "2025-01-03 09:32:15", "dialogue": "Hi", "message_index": 1}]}}]
 
-A group is the channel `<topic folder>-group-1`; a file that is not called `dialogue.json` lends its
-own stem instead of the folder's name. Ids are date, group and index, `2025-01-03:Group 1:1`, which
-is how the questions cite evidence. The times name no time zone and are taken as UTC.
+A group becomes the channel `<topic folder>-group-1`; for a file not called `dialogue.json`, the file's
+stem replaces the folder's name. Ids are date, group and index, `2025-01-03:Group 1:1`, which is how the
+questions cite evidence. Times have no time zone and are taken as UTC.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EXPECTED = 'a list of {"topic_id", "date", "dialogues": {"Group 1": [...] or nu
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A message where it stands: `label` is its id as the dataset cites it, `index` orders it."""
+    """A message and its place: `label` is its id as the dataset cites it; messages sort by `index`."""
 
     date: str
     index: int
@@ -53,9 +53,9 @@ def read(path: StrPath) -> Iterator[Received]:
     """Yield one `Received` per message: each channel by date and index, channels merged by time.
 
     `value` is a message in the schema, or a `MessageError` for a damaged message, group or day
-    (groups and days stand before all messages); `origin` names the file and the entry, as
-    `2025-01-03:Group 1:17`. Where days of one file share a date, their ids start with the topic,
-    `02:2025-01-03:Group 1:17`; an id that occurs again in its channel gets `#2`, `#3`, ...
+    (damaged groups and days come before all messages); `origin` names the file and the entry, such as
+    `2025-01-03:Group 1:17`. If several days of a file have the same date, their ids start with the topic,
+    `02:2025-01-03:Group 1:17`; an id that repeats within its channel gets `#2`, `#3`, ...
 
     Raises:
         FormatError: the file cannot be read or is not an EverMemBench dialogue file.
@@ -63,7 +63,7 @@ def read(path: StrPath) -> Iterator[Received]:
     days = load_json(path, expected=_EXPECTED)
     days = days if isinstance(days, list) else []
     if not any(isinstance(day, dict) and isinstance(day.get("dialogues"), dict) for day in days):
-        raise FormatError(f"{file_name(path)}: no EverMemBench day in it: expected {_EXPECTED}")
+        raise FormatError(f"{file_name(path)}: no EverMemBench days found: expected {_EXPECTED}")
     sound: list[tuple[object, str, dict[str, Any]]] = []
     for number, day in enumerate(days, start=1):
         try:
@@ -88,7 +88,7 @@ def read(path: StrPath) -> Iterator[Received]:
 
 
 def _topic_folder(path: StrPath) -> str:
-    """What names the topic: the folder of a `dialogue.json` (a link or not), else the file."""
+    """The topic's name: the folder of a `dialogue.json` (or of a link to it), else the file's stem."""
     stem = PurePath(file_name(path)).stem.lower()
     folder = file_name(Path(path).parent.resolve().name).lower()
     return folder if folder.strip() and stem == "dialogue" else stem
@@ -102,7 +102,7 @@ def _day(day: object) -> tuple[object, str, dict[str, Any]]:
     try:
         date = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date().isoformat()
     except ValueError:
-        raise MessageError(f"date is {text[:40]!r}: it should read like '2025-01-03'") from None
+        raise MessageError(f"date is {text[:40]!r}: expected a date like '2025-01-03'") from None
     groups = day.get("dialogues")
     if not isinstance(groups, dict):
         raise MessageError(f"dialogues must be an object of groups, not {type(groups).__name__}")
@@ -122,7 +122,7 @@ def _placed(entries: list[object], date: str, place: str, channel: str) -> Itera
 
 
 def _clocked(path: StrPath, entries: list[_Entry]) -> Iterator[tuple[datetime, Received]]:
-    """One channel in order, each message with the latest time so far, by which channels merge."""
+    """One channel in order, each message with the latest time so far, for merging channels."""
     seen: Counter[str] = Counter()
     clock = datetime.min.replace(tzinfo=UTC)
     for placed in sorted(entries, key=attrgetter("date", "index")):
@@ -167,4 +167,4 @@ def _time(time: str, date: str) -> datetime:
             return ts.replace(tzinfo=UTC) if ts.tzinfo is None else ts.astimezone(UTC)
         except (ValueError, OverflowError):
             continue
-    raise MessageError(f"time is {time[:40]!r}: it should read like '2025-01-09 09:32:15'")
+    raise MessageError(f"time is {time[:40]!r}: expected a time like '2025-01-09 09:32:15'")

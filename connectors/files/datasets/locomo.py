@@ -1,14 +1,14 @@
 """Format `locomo`: the long dialogues of LoCoMo (https://github.com/snap-research/locomo).
 
-The file is a list of conversations, or one of them, in the layout of `locomo10.json`:
+The file is a list of conversations, or a single one, in the layout of `locomo10.json`:
 
     {"sample_id": "conv-26", "conversation": {
         "session_1_date_time": "1:56 pm on 8 May, 2023",
         "session_1": [{"speaker": "Caroline", "dia_id": "D1:1", "text": "Hey Mel!"}, ...], ...}}
 
-A conversation is the channel `locomo-<sample_id>`. LoCoMo dates its sessions only, so the first
-turn has the session's time and each turn after it is a minute later. The dates name no time zone
-and are taken as UTC. Captions of shared images are kept (`files.text_with_caption`).
+A conversation becomes the channel `locomo-<sample_id>`. LoCoMo dates only its sessions, so the first
+turn gets the session's time and each later turn is a minute after the one before. Dates have no time zone
+and are taken as UTC. Captions of shared images are kept (`format.text_with_caption`).
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ def read(path: StrPath) -> Iterator[Received]:
     """Yield one `Received` per turn: conversations as in the file, sessions in numeric order.
 
     `value` is a message in the schema, or a `MessageError` for a damaged turn, session or
-    conversation; `origin` names the file and the entry, as `conv-26 session_3 D3:4`.
+    conversation; `origin` names the file and the entry, such as `conv-26 session_3 D3:4`.
 
     Raises:
-        FormatError: the file cannot be read or holds no LoCoMo conversation.
+        FormatError: the file cannot be read or has no LoCoMo conversation.
     """
     document = load_json(path, expected=_EXPECTED)
     samples = document if isinstance(document, list) else [document]
     if not any(_conversation(sample) for sample in samples):
-        raise FormatError(f"{file_name(path)}: no LoCoMo conversation in it: expected {_EXPECTED}")
+        raise FormatError(f"{file_name(path)}: no LoCoMo conversations found: expected {_EXPECTED}")
     for number, sample in enumerate(samples, start=1):
         conversation = _conversation(sample)
         if conversation is None:
-            err = MessageError("not a conversation: it has no session_1, session_2, ...")
+            err = MessageError("not a conversation: expected session_1, session_2, ...")
             yield entry_received(path, f"conversation {number}", sample, err)
             continue
         name = sample.get("sample_id")
@@ -67,13 +67,13 @@ def read(path: StrPath) -> Iterator[Received]:
 
 
 def session_names(conversation: Mapping[str, Any]) -> list[str]:
-    """The keys `session_1`, `session_2`, ... in numeric order (REALTALK names them alike)."""
+    """The keys `session_1`, `session_2`, ... in numeric order. REALTALK uses the same names."""
     numbered = [(int(match[1]), key) for key in conversation if (match := _SESSION.fullmatch(key))]
     return [key for _, key in sorted(numbered)]
 
 
 def _conversation(sample: object) -> dict[str, Any] | None:
-    """The sessions of a sample, which may also stand there without the sample around them."""
+    """The sessions of a sample, which may also be given without the sample around them."""
     if not isinstance(sample, dict):
         return None
     sessions = sample.get("conversation", sample)
@@ -106,7 +106,7 @@ def _turn_time(conversation: dict[str, Any], session: str, position: int) -> dat
         start = datetime.strptime(date, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
         return start + timedelta(minutes=position)
     except (ValueError, OverflowError):
-        msg = f"{name} is {date[:40]!r}: it should read like '1:56 pm on 8 May, 2023'"
+        msg = f"{name} is {date[:40]!r}: expected a time like '1:56 pm on 8 May, 2023'"
         raise MessageError(msg) from None
 
 

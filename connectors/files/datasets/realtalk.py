@@ -5,9 +5,9 @@ The file is one chat, in the layout of `Chat_1_Emi_Elise.json`:
     {"name": {...}, "session_1": [{"clean_text": "Hey!", "speaker": "Emi", "dia_id": "D1:1",
      "date_time": "29.12.2023, 17:05:12", "blip_caption": "a cat"}, ...], "session_2": [...], ...}
 
-The file `Chat_<N>_....json` is the channel `realtalk-<N>`; another file is the channel of its
-lower-case stem. The times name no time zone and are taken as UTC. Captions of shared images are
-kept (`files.text_with_caption`); white space around a text is left out.
+The file `Chat_<N>_....json` becomes the channel `realtalk-<N>`; any other file's channel is its
+lower-case stem. Times have no time zone and are taken as UTC. Captions of shared images are kept
+(`format.text_with_caption`); white space around a text is removed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read(path: StrPath) -> Iterator[Received]:
     """Yield one `Received` per message, sessions in numeric order.
 
     `value` is a message in the schema, or a `MessageError` for a damaged message or session;
-    `origin` names the file and the entry, as `session_3 D3:4`.
+    `origin` names the file and the entry, such as `session_3 D3:4`.
 
     Raises:
         FormatError: the file cannot be read or is not a REALTALK chat.
@@ -51,7 +51,7 @@ def read(path: StrPath) -> Iterator[Received]:
     document = load_json(path, expected=_EXPECTED)
     sessions = session_names(document) if isinstance(document, dict) else []
     if not any(isinstance(document[session], list) for session in sessions):
-        raise FormatError(f"{file_name(path)}: no REALTALK session in it: expected {_EXPECTED}")
+        raise FormatError(f"{file_name(path)}: no REALTALK sessions found: expected {_EXPECTED}")
     channel = _channel(path)
     for session in sessions:
         entries = document[session]
@@ -82,7 +82,7 @@ def _message(entry: object, channel: str) -> dict[str, Any]:
     try:
         ts = datetime.strptime(time, "%d.%m.%Y, %H:%M:%S").replace(tzinfo=UTC)
     except ValueError:
-        msg = f"date_time is {time[:40]!r}: it should read like '29.12.2023, 17:05:12'"
+        msg = f"date_time is {time[:40]!r}: expected a time like '29.12.2023, 17:05:12'"
         raise MessageError(msg) from None
     return {
         "channel": channel,

@@ -1,12 +1,12 @@
-"""Format `discord`: a channel as DiscordChatExporter writes it in JSON.
+"""Format `discord`: a channel exported to JSON by DiscordChatExporter.
 
     {"guild": {"id", "name"}, "channel": {"id", "type", "category", "name"}, "messages": [
       {"id", "type": "Default", "timestamp": "2026-03-02T09:00:00+00:00", "timestampEdited", "content",
        "author": {"id", "name", "nickname", "isBot"}, "attachments": [], "embeds": [], "mentions": [],
        "reference": {"messageId"}}, ...], "messageCount": 1}
 
-A thread is a file of its own, with its parent's name where other channels have their category; its
-messages belong to the parent's channel. https://github.com/Tyrrrz/DiscordChatExporter
+Each thread has its own file, with the parent channel's name in `category`; its messages go to the
+parent's channel. https://github.com/Tyrrrz/DiscordChatExporter
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _SIGNS = (
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
-    """Yield one item a message, in file order; `origin` names the file and the message's place.
+    """Yield one item per message, in file order; `origin` names the file and the message's number.
 
     Raises:
-        FormatError: the file cannot be read or holds no list of messages.
+        FormatError: the file cannot be read or has no list of messages.
     """
     del tz
     about: dict[str, dict[str, Any]] = {"guild": {}, "channel": {}}
@@ -69,10 +69,10 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
             try:
                 about[element.path[0]] = element_object(element)
             except MessageError:
-                continue  # the messages are worth more than their channel's name
+                continue  # the messages are still readable without the channel's name
     if not number and not about["channel"]:
         msg = 'expected {"guild": {...}, "channel": {...}, "messages": [...]}'
-        raise FormatError(f"{file_name(path)}: no DiscordChatExporter file: {msg}")
+        raise FormatError(f"{file_name(path)}: not a DiscordChatExporter file: {msg}")
 
 
 def _recognises(head: Head) -> bool:
@@ -111,7 +111,7 @@ def _message(
 
 
 def _text(message: dict[str, Any]) -> str:
-    """The text with names for ids, which are there if the export was made without its own markup."""
+    """The text with ids replaced by names; ids occur in exports made with `--markdown false`."""
     names = {
         identifier(user, "id"): text_in(user, "nickname", "name") for user in objects_in(message, "mentions")
     }

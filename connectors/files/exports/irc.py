@@ -11,9 +11,9 @@
     [09:00:00] <ana> hi                                 ZNC, in #harbor/2026-03-02.log
     [09:02:00] *** ben is now known as ben_away
 
-The day is the line's, that of the last day marker, or the file name's; times are local, so a time zone
-has to be named. The channel is what begins with `#` in the file's or the folder's name. Who changes
-the nick stays the same author, under the new name. Messages have no ids: they are made.
+The day comes from the line, the last day marker, or the file's name. Times are local, so you must set a
+time zone. The channel is the part after `#` in the file's or folder's name. A person who changes nick
+stays the same author, under the new name. Logs have no message ids, so ids are derived from content.
 """
 
 from __future__ import annotations
@@ -76,26 +76,26 @@ _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _DAY = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)")
 
 
-_HOURS_BACK = 6  # so far back goes no clock: midnight has passed without a marker
+_HOURS_BACK = 6  # a clock further back than this means that midnight passed without a marker
 
 
 @dataclass(slots=True)
 class _Log:
-    """Where in time a log is, and who is who."""
+    """The state while reading a log: its current time, and who uses which nick."""
 
     day: date | None
     tz: tzinfo
     channel: str
     clock: time = time.min
-    people: dict[str, str] = field(default_factory=dict)  # nick: the first one of the person
+    people: dict[str, str] = field(default_factory=dict)  # current nick: the person's first nick
     made: ContentIds = field(default_factory=ContentIds)
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
-    """Yield one item a line, in file order; `origin` names the file and the line.
+    """Yield one item per line, in file order; `origin` names the file and the line.
 
     Raises:
-        FormatError: the file cannot be read or has no line of a log, or `tz` is missing.
+        FormatError: the file cannot be read or has no log line, or `tz` is missing.
     """
     if tz is None:
         raise FormatError(f"{file_name(path)}: {NEEDS_TIME_ZONE}")
@@ -107,7 +107,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
             yield attempted(path, f"line {line.origin[1][1]}", line.raw, partial(_message, text, line, log))
     if not known:
         raise FormatError(
-            f"{file_name(path)}: no IRC log: expected lines like '09:00 <ana> hi' of irssi, WeeChat or ZNC"
+            f"{file_name(path)}: not an irssi, WeeChat or ZNC log: expected lines like '09:00 <ana> hi'"
         )
 
 
@@ -125,7 +125,7 @@ def _decoded(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        return raw.decode("cp1252", "replace")  # what networks spoke before UTF-8
+        return raw.decode("cp1252", "replace")  # common on IRC before UTF-8
 
 
 def _message(text: str, line: Received, log: _Log) -> dict[str, Any] | Skipped:
@@ -136,7 +136,7 @@ def _message(text: str, line: Received, log: _Log) -> dict[str, Any] | Skipped:
         return NOTICE
     matched = _LINE.fullmatch(text)
     if matched is None:
-        raise MessageError("not a line of an IRC log: it begins with no time")
+        raise MessageError("not an IRC log line: expected a time first, as in '09:00 <ana> hi'")
     rest = matched["rest"]
     said, action = _said(rest, matched["gap"] == "\t")
     ts = _time(matched, log)
@@ -146,7 +146,7 @@ def _message(text: str, line: Received, log: _Log) -> dict[str, Any] | Skipped:
             return NOTICE
         if matched["gap"] == "\t" or _NOTICE.match(rest):
             return NOTICE
-        raise MessageError("not a line of an IRC log: it names no one")
+        raise MessageError("not an IRC log line: expected a nick after the time, as in '09:00 <ana> hi'")
     nick, words = said
     if not words:
         return EMPTY
@@ -161,7 +161,7 @@ def _message(text: str, line: Received, log: _Log) -> dict[str, Any] | Skipped:
 
 
 def _said(rest: str, columns: bool) -> tuple[tuple[str, str] | None, bool]:
-    """Who said or did what, and whether it was done; None for what the network says."""
+    """The nick and the words, or None for a server notice; and whether it is an action (`/me`)."""
     if columns:
         nick, _, words = rest.partition("\t")
         nick = nick.strip()
@@ -177,14 +177,14 @@ def _said(rest: str, columns: bool) -> tuple[tuple[str, str] | None, bool]:
 
 
 def _time(matched: re.Match[str], log: _Log) -> str:
-    """The time of a line; a clock that goes far back has passed midnight."""
+    """The time of a line; a clock that jumps far back means that midnight has passed."""
     try:
         clock = time.fromisoformat(matched[2].zfill(5) if len(matched[2]) < 8 else matched[2])
         if matched[1]:
             log.day = date.fromisoformat(matched[1])
         elif log.day is None:
             raise MessageError(
-                "its day is unknown: no marker of a day stands before it, and the file is named by none"
+                "the day is unknown: there is no day marker before the line and no date in the file's name"
             )
         elif log.clock.hour - clock.hour > _HOURS_BACK:
             log.day += timedelta(days=1)
@@ -193,7 +193,7 @@ def _time(matched: re.Match[str], log: _Log) -> str:
     except (ValueError, OverflowError) as err:
         if isinstance(err, MessageError):
             raise
-        raise MessageError(f"{matched[2]} is no possible time") from None
+        raise MessageError(f"{matched[2]} is not a valid time") from None
 
 
 def _marked_day(marker: re.Match[str]) -> date:
@@ -201,7 +201,7 @@ def _marked_day(marker: re.Match[str]) -> date:
     try:
         return date(int(marker[3]), _MONTHS.index(month) + 1, int(marker[2]))
     except ValueError:
-        raise MessageError(f"{marker[0][:60]!r} names no day: expected one like 'Mon Mar 02 2026'") from None
+        raise MessageError(f"{marker[0][:60]!r} has no valid date: expected 'Mon Mar 02 2026'") from None
 
 
 def _day_of_file(path: StrPath) -> date | None:
@@ -214,7 +214,7 @@ def _day_of_file(path: StrPath) -> date | None:
 
 
 def _channel(path: StrPath) -> str:
-    """What begins with `#` in the name of the file, or of its folder, without that sign and the day."""
+    """The part after `#` in the name of the file, or of its folder, without the date."""
     name, folder = stem(path), Path(path).absolute().parent.name
     bare = _DAY.sub("", name).strip("_-. ")
     for candidate in (bare, folder):

@@ -1,4 +1,4 @@
-"""Format `matrix`: events of rooms, from Element's "Export chat" (JSON), the API, or one a line.
+"""Format `matrix`: room events, from Element's "Export chat" (JSON), the API, or one per line.
 
     {"room_name": "Harbor", "messages": [
       {"type": "m.room.message", "event_id": "$1", "room_id": "!r:example.org",
@@ -7,8 +7,8 @@
                    "m.relates_to": {"rel_type": "m.replace", "event_id": "$0"},
                    "m.new_content": {"msgtype": "m.text", "body": "hello"}}}]}
 
-`chunk` instead of `messages`, and a list without anything around it, are read as well. An edit counts
-if its sender wrote the message; redactions were judged by the server. https://spec.matrix.org/latest
+`chunk` may replace `messages`, and the list may stand alone. An edit applies only if its sender wrote the
+message; redactions always apply, as the server has checked them. https://spec.matrix.org/latest
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _PLACES = (("messages", "*"), ("chunk", "*"), ("*",))
 _SIGNS = (rb'"origin_server_ts"\s*:', rb'"event_id"\s*:', rb'"sender"\s*:')
 
 
-_UNREADABLE = Skipped("messages that were exported without the key to decrypt them")
+_UNREADABLE = Skipped("encrypted messages, exported without the key")
 
 
 @dataclass(slots=True)
 class _Rooms:
-    """What all events together say; known when the last one has been read."""
+    """Names, edits and redactions from all events; complete once the last event has been read."""
 
     name: str = ""
     titles: dict[str, str] = field(default_factory=dict)
@@ -66,10 +66,10 @@ class _Rooms:
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
-    """Yield messages by time, in their last version; `origin` names the file and the event's id.
+    """Yield messages by time, as last edited; `origin` names the file and the event's id.
 
     Raises:
-        FormatError: the file cannot be read or holds no event.
+        FormatError: the file cannot be read or has no events.
     """
     del tz
     rooms = _Rooms()
@@ -101,7 +101,7 @@ def _items(path: StrPath, rooms: _Rooms) -> Iterator[ReadItem]:
             rooms.name = _string(element)
     if not number:
         msg = 'expected {"messages": [{"type", "event_id", "content"}, ...]}'
-        raise FormatError(f"{file_name(path)}: no Matrix events in it: {msg}")
+        raise FormatError(f"{file_name(path)}: no Matrix events found: {msg}")
 
 
 def _string(element: Element) -> str:
@@ -113,7 +113,7 @@ def _string(element: Element) -> str:
 
 
 def _message(event: dict[str, Any], rooms: _Rooms) -> dict[str, Any] | Skipped:
-    """A message as it was sent, or what else an event is; what it changes is noted in `rooms`."""
+    """The message as first sent, or why the event is skipped; `rooms` notes names, edits and redactions."""
     kind, content = text_in(event, "type"), object_in(event, "content")
     if kind == "m.room.redaction":
         rooms.redacted.add(text_in(event, "redacts") or text_in(content, "redacts"))
@@ -151,7 +151,7 @@ def _note_edit(event: Mapping[str, Any], rooms: _Rooms) -> None:
 
 
 def _final(value: dict[str, Any], rooms: _Rooms, path: StrPath) -> dict[str, Any] | Skipped:
-    """The message with what later events say about it."""
+    """The message with later edits, redactions and names applied."""
     room, sender, event = value["channel"], value["author"]["id"], value["id"]
     if event in rooms.redacted:
         return DELETED

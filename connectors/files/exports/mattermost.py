@@ -1,4 +1,4 @@
-"""Format `mattermost`: a bulk export, the JSON Lines file or the zip that it stands in.
+"""Format `mattermost`: a bulk export, as the JSON Lines file or as the zip that holds it.
 
     {"type": "version", "version": 1}
     {"type": "user", "user": {"username": "ana", "nickname": "", "first_name": "Ana", "last_name": "Li"}}
@@ -6,8 +6,9 @@
      "create_at": 1772442000000, "replies": [{"user": "ben", "message": "ho", "create_at": 1772442060000}]}}
     {"type": "direct_post", "direct_post": {"channel_members": ["ana", "ben"], "user": "ana", ...}}
 
-Posts stand in no order of time, and replies within their post: all are put in order. Posts have no ids:
-they are made of time and author. Where a file has several teams, channels are called `team/channel`.
+An export is not sorted by time, and replies are nested in their post; the reader sorts them all by time.
+Posts have no ids, so ids are made of time and author. If there are several teams, channels are named
+`team/channel`.
 https://docs.mattermost.com/administration-guide/onboard/bulk-loading-data.html
 """
 
@@ -82,10 +83,10 @@ class _Server:
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
-    """Yield posts and replies by time; `origin` names the file and the line, and the reply on it.
+    """Yield posts and replies by time; `origin` names the file, the line and the reply's number.
 
     Raises:
-        FormatError: the file cannot be read or has no line of a bulk export.
+        FormatError: the file cannot be read or has no bulk export line.
     """
     del tz
     with open_file(path) as file:
@@ -137,11 +138,13 @@ def _items(path: StrPath, lines: Iterable[Received]) -> Iterator[ReadItem]:
         elif kind in ("user", "bot", "team"):
             _learn(kind, body, server)
         elif kind not in _KINDS:
-            damage = MessageError(f"type is {kind[:40]!r}: a bulk export has no such lines")
+            damage = MessageError(
+                f"type {kind[:40]!r} is unknown: expected a bulk export line, such as a post"
+            )
             yield entry_received(path, place, line.raw, damage)
     if not known:
         msg = 'expected lines like {"type": "post", "post": {...}}'
-        raise FormatError(f"{file_name(path)}: no Mattermost bulk export: {msg}")
+        raise FormatError(f"{file_name(path)}: not a Mattermost bulk export: {msg}")
 
 
 def _line(line: Received) -> dict[str, Any]:
@@ -180,7 +183,7 @@ def _thread(
 def _message(
     entry: Mapping[str, Any], post: Mapping[str, Any], server: _Server, answered: str | None = None
 ) -> dict[str, Any] | Skipped:
-    """A message of a post; `answered` is the id of the post where it is a reply to it."""
+    """The message of a post, or of a reply to it; `answered` is the post's id if this is a reply."""
     if text_in(entry, "type").startswith("system_"):
         return NOTICE
     props = object_in(entry, "props")
@@ -216,7 +219,7 @@ def _channel(post: Mapping[str, Any], server: _Server) -> str:
 
 
 def _mention(username: str, server: _Server) -> str:
-    """`@username` by the person's name; a full stop at the end may belong to the sentence."""
+    """Replace `@username` by the person's name; a trailing full stop may belong to the sentence."""
     bare = username.rstrip("._-")
     for known in (username, bare):
         if known in server.people:

@@ -1,4 +1,4 @@
-"""Format `mbox`: mail in one file, such as a mailing list's archive or Gmail's Takeout.
+"""Format `mbox`: mail in one file, such as a mailing list archive or Gmail's Takeout.
 
     From ana@example.org Mon Mar  2 09:00:00 2026
     From: Ana Li <ana@example.org>
@@ -8,9 +8,9 @@
     > what was quoted
     and what was added
 
-A list is the channel of its `List-Id`; other mail is in the channel of the file's name. A thread is
-named by its first message. What is quoted, the line that announces it, and signatures are left out;
-the subject stands before the text of the mail that begins a thread. RFC 4155, 5322, 2919.
+A mailing list's channel is its `List-Id`; the channel of other mail is the file's name. A thread's id is
+that of its first message. Quoted text, the line that introduces it, and signatures are left out; the
+first mail of a thread has its subject before the text. RFC 4155, 5322, 2919.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _HEADER = re.compile(rb"[!-9;-~]+:[ \t]|[!-9;-~]+:\r?\n")
 _MESSAGE_ID = re.compile(r"<([^<>\s]+)>")
 
 
-_FORWARDED = re.compile(r"^(-{2,} ?\w[\w ]* ?-{2,}|_{20,})$")  # what Outlook quotes a mail below of
+_FORWARDED = re.compile(r"^(-{2,} ?\w[\w ]* ?-{2,}|_{20,})$")  # Outlook's line above a quoted mail
 
 
 _ANNOUNCES = re.compile(
@@ -77,10 +77,10 @@ _LINK = re.compile(r"https?://[^\s<>]+")
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
-    """Yield mails by time; `origin` names the file and the mail's place in it.
+    """Yield mails by time; `origin` names the file and the mail's number.
 
     Raises:
-        FormatError: the file cannot be read or does not begin as an mbox.
+        FormatError: the file cannot be read or does not start like an mbox.
     """
     del tz
     made = ContentIds()
@@ -101,7 +101,7 @@ def _items(path: StrPath) -> Iterator[ReadItem]:
 
 
 def _mails(path: StrPath) -> Iterator[tuple[bytes, bool]]:
-    """The mails without the lines that separate them; whether the beginning is all there is of one."""
+    """The mails without their separator lines, and whether each was cut because it is too long."""
     with open_file(path) as file:
         try:
             parts, size, blank = list[bytes](), 0, True
@@ -113,7 +113,7 @@ def _mails(path: StrPath) -> Iterator[tuple[bytes, bool]]:
                     parts, size, begun = [], 0, True
                 elif not begun and line.strip():
                     raise FormatError(
-                        f"{file_name(path)}: no mbox: expected a line 'From ADDRESS DATE' first"
+                        f"{file_name(path)}: not an mbox: expected 'From ADDRESS DATE' as the first line"
                     )
                 else:
                     size += len(line)
@@ -133,8 +133,8 @@ def _message(mail: bytes, too_long: bool, path: StrPath) -> dict[str, Any] | Ski
         return _parsed(message_from_bytes(mail), path)
     except MessageError:
         raise
-    except Exception as err:  # the parser of headers fails in many ways on what it does not expect
-        raise MessageError(f"not a mail that can be read: {type(err).__name__}") from err
+    except Exception as err:  # the header parser fails in many ways on malformed input
+        raise MessageError(f"cannot parse the mail: {type(err).__name__}") from err
 
 
 def _parsed(mail: Message, path: StrPath) -> dict[str, Any] | Skipped:
@@ -168,13 +168,13 @@ def _parsed(mail: Message, path: StrPath) -> dict[str, Any] | Skipped:
 
 def _header(mail: Message, name: str) -> str:
     value: object = mail.get(name, "")
-    with suppress(HeaderParseError, LookupError, UnicodeError):  # then as it is written
+    with suppress(HeaderParseError, LookupError, UnicodeError):  # keep it undecoded
         value = make_header(decode_header(mail.get(name, "")))
     return " ".join(str(value).split())
 
 
 def _author(mail: Message) -> tuple[str, str]:
-    """Name and address; list archives may write `ana at example.org (Ana Li)`."""
+    """Name and address; some list archives write `ana at example.org (Ana Li)`."""
     sender = _header(mail, "From") or _header(mail, "Sender")
     hidden = re.fullmatch(r"(\S+) at (\S+)(?: \((.*)\))?", sender)
     if hidden:
@@ -189,15 +189,15 @@ def _time(mail: Message) -> str:
         raise MessageError("Date is missing")
     try:
         ts: datetime = parsedate_to_datetime(date)
-        return format_time(ts if ts.tzinfo else ts.replace(tzinfo=UTC))  # -0000: a time in UTC, of nowhere
+        return format_time(ts if ts.tzinfo else ts.replace(tzinfo=UTC))  # -0000: UTC, zone unknown
     except (ValueError, OverflowError, TypeError):
         raise MessageError(
-            f"Date is {date[:40]!r}: it should read like 'Mon, 2 Mar 2026 09:00:00 +0100'"
+            f"Date is {date[:40]!r}: expected a date like 'Mon, 2 Mar 2026 09:00:00 +0100'"
         ) from None
 
 
 def _body(mail: Message) -> str:
-    """The text of the mail, or of its HTML; names of attached files behind it."""
+    """The plain text of the mail, else the text of its HTML, followed by the names of attached files."""
     text, html, files = list[str](), list[str](), list[str]()
     for part in mail.walk():
         kind = part.get_content_type()
@@ -213,7 +213,7 @@ def _body(mail: Message) -> str:
 
 
 def _decoded(part: Message) -> str:
-    """The text of a part; where its charset is not what it says, UTF-8 or else Latin-1."""
+    """The text of a part; if its declared charset fails, UTF-8 is tried, then Latin-1."""
     payload = part.get_payload(decode=True)
     payload = payload if isinstance(payload, bytes) else b""
     for charset in (part.get_content_charset() or "utf-8", "utf-8"):
@@ -225,7 +225,7 @@ def _decoded(part: Message) -> str:
 
 
 def _new_text(body: str) -> str:
-    """The text without what it quotes, the line before a quotation, and the signature."""
+    """The text without quotations, the lines that introduce them, and the signature."""
     kept = list[str]()
     lines = body.replace("\r\n", "\n").split("\n")
     for number, line in enumerate(lines):
@@ -241,7 +241,7 @@ def _new_text(body: str) -> str:
 
 
 def _drop_announcement(kept: list[str]) -> None:
-    """Drop `On Monday Ana wrote:` in any language: one or two lines that end with a colon."""
+    """Drop a line like `On Monday Ana wrote:`, in any language: one or two lines that end with a colon."""
     while kept and not kept[-1].strip():
         kept.pop()
     if kept and kept[-1].rstrip().endswith((":", "：")) and _ANNOUNCES.search(kept[-1]):
@@ -252,7 +252,7 @@ def _drop_announcement(kept: list[str]) -> None:
             and re.search(r"\d", kept[-1])
             and (len(kept) < 2 or not kept[-2].strip())
         ):
-            kept.pop()  # the date stood on a line before the colon's
+            kept.pop()  # the date was on the line before
 
 
 FORMAT = Format(_read, _recognises)

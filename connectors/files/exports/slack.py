@@ -1,12 +1,12 @@
-"""Format `slack`: a workspace's export, the zip or the folder it was unpacked into.
+"""Format `slack`: a workspace export, as the zip or the unpacked folder.
 
     channels.json groups.json dms.json mpims.json    conversations, with their members
     users.json (org_users.json)                      people
-    general/2026-03-02.json                          a list of messages a day and conversation
+    general/2026-03-02.json                          messages of one conversation and day
 
-A conversation is the channel of its name; a direct message is named by its people. A message's id is
-its `ts`; `thread` is the `ts` of the message that a reply answers, in whichever day's file that stands.
-Replayed edits and deletions, which some exports hold as events of their own, are applied.
+A conversation's channel is its name; a direct message is named after its people. A message's id is its
+`ts`; `thread` is the `ts` of the message replied to, which may be in another day's file. Some exports
+record edits and deletions as separate events; these are applied.
 https://slack.com/help/articles/220556107
 """
 
@@ -56,12 +56,12 @@ _LISTS = re.compile(r"(?:.*/)?(channels|groups|dms|mpims|users|org_users)\.json"
 _WORKSPACE = re.compile(rb'"permalink":\s*"https:\\?/\\?/([a-z0-9-]+)\.slack\.com\\?/')
 
 
-_WHOLE_BYTES = 64 * 1024 * 1024  # of a day's file that is read at once
+_WHOLE_BYTES = 64 * 1024 * 1024  # a day's file up to this size is read at once
 
 
 @dataclass(slots=True)
 class _Workspace:
-    """What the lists of the export say, and the edits and deletions among its messages."""
+    """The export's people and channels, and the edits and deletions among its messages."""
 
     people: SlackWorkspace = field(default_factory=SlackWorkspace)
     channels: dict[str, tuple[str, str]] = field(default_factory=dict)  # folder: name, id
@@ -70,17 +70,17 @@ class _Workspace:
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
-    """Yield what the days hold, each day by time; `origin` names file, member and message.
+    """Yield messages day by day, each day sorted by time; `origin` names file, member and message.
 
     Raises:
-        FormatError: it cannot be opened, or holds no day of any conversation.
+        FormatError: the export cannot be opened, or has no messages file.
     """
     del tz
     with open_archive(path, _is_wanted) as archive:
         days = sorted((match[2], match[1], name) for name in archive.names if (match := _DAY.fullmatch(name)))
         if not days:
             raise FormatError(
-                f"{file_name(path)}: no Slack export: expected folders like general/2026-03-02.json"
+                f"{file_name(path)}: not a Slack export: expected files like general/2026-03-02.json"
             )
         workspace = _workspace(archive)
         for _, folder, name in days:
@@ -95,7 +95,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
 def _day(
     path: StrPath, archive: Archive, folder: str, name: str, workspace: _Workspace
 ) -> Iterator[tuple[str, ReadItem]]:
-    """A day of a conversation, each message with its `ts`."""
+    """One day of a conversation, each message with its `ts`."""
     for number, (entry, raw) in enumerate(_entries(archive, name), start=1):
         ts = text_in(entry, "ts") if isinstance(entry, dict) else ""
         place = f"{name} {ts or number}"
@@ -115,7 +115,7 @@ def _recognises(head: Head) -> bool:
 
 
 def _entries(archive: Archive, name: str) -> Iterator[tuple[Any, bytes]]:
-    """The elements of a member; for what cannot be read a `MessageError`, and its bytes."""
+    """The elements of a member; a `MessageError` and the bytes for one that cannot be read."""
     try:
         with open_member(archive, name) as file:
             start = file.read(_WHOLE_BYTES)
@@ -123,7 +123,7 @@ def _entries(archive: Archive, name: str) -> Iterator[tuple[Any, bytes]]:
             whole = orjson.loads(start)
             yield from ((entry, b"") for entry in (whole if isinstance(whole, list) else [whole]))
             return
-        # It is too large, or damaged: then, element by element, only what is damaged is lost.
+        # Too large or damaged: read it element by element, so that only damaged elements are lost.
         with open_member(archive, name) as file:
             for element in stream_json(file, [("*",)]):
                 try:
@@ -157,12 +157,12 @@ def _workspace(archive: Archive) -> _Workspace:
 
 
 def _collect_changes(archive: Archive, folder: str, name: str, workspace: _Workspace) -> None:
-    """Note the edits and deletions of a day, and the workspace's name in a file's link."""
+    """Note a day's edits and deletions, and the workspace's domain from a file's permalink."""
     try:
         with open_member(archive, name) as file:
             text = file.read(_WHOLE_BYTES)
     except MessageError:
-        return  # it is said when the day is read
+        return  # reported when the day is read
     if not workspace.people.domain and (found := _WORKSPACE.search(text)):
         workspace.people.domain = found[1].decode()
     if b'"message_changed"' not in text and b'"message_deleted"' not in text:

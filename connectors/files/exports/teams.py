@@ -1,4 +1,4 @@
-"""Format `teams`: messages as Microsoft Graph exports them, a JSON document or one message a line.
+"""Format `teams`: messages from Microsoft Graph, as a JSON document or one message per line.
 
     {"value": [{"id": "1772442000000", "replyToId": null, "messageType": "message",
       "createdDateTime": "2026-03-02T09:00:00Z", "deletedDateTime": null, "webUrl": "https://teams...",
@@ -6,8 +6,8 @@
       "from": {"user": {"id": "...", "displayName": "Ana Li"}, "application": null},
       "body": {"contentType": "html", "content": "<p>Hi</p>"}, "attachments": [], "mentions": []}]}
 
-Graph gives the newest first; messages are put in order. A file of one channel or chat is the channel
-of its own name, as messages hold ids only; of several, channels are called by those.
+Graph returns the newest messages first; the reader sorts them by time. Messages hold channel ids only, so
+a file with one channel or chat is named after the file; with several, channels are named by their ids.
 https://learn.microsoft.com/graph/api/resources/chatmessage
 """
 
@@ -53,7 +53,7 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
     """Yield messages and replies by time; `origin` names the file and the message's id.
 
     Raises:
-        FormatError: the file cannot be read or holds no message.
+        FormatError: the file cannot be read or has no messages.
     """
     del tz
     channels = set[str]()
@@ -85,7 +85,7 @@ def _items(path: StrPath, channels: set[str]) -> Iterator[ReadItem]:
             yield attempted(path, place, raw, partial(_message, one, channels))
     if not number:
         msg = 'expected {"value": [{"id", "createdDateTime", "body"}, ...]}'
-        raise FormatError(f"{file_name(path)}: no Teams messages in it: {msg}")
+        raise FormatError(f"{file_name(path)}: no Teams messages found: {msg}")
 
 
 def _message(message: dict[str, Any], channels: set[str]) -> dict[str, Any] | Skipped:

@@ -1,12 +1,12 @@
-"""Format `telegram`: `result.json` of Telegram Desktop, one chat or all of them.
+"""Format `telegram`: Telegram Desktop's `result.json`, of one chat or of all chats.
 
     {"name": "Harbor", "type": "private_supergroup", "id": 1234, "messages": [
       {"id": 1, "type": "message", "date": "2026-03-02T10:00:00", "date_unixtime": "1772442000",
        "from": "Ana", "from_id": "user7", "reply_to_message_id": 3,
        "text": ["see ", {"type": "link", "text": "https://example.com"}]}]}
 
-All of them stand in `{"chats": {"list": [...]}}` (`left_chats`: groups that were left). Exports from
-before 2022 have no `date_unixtime`: their `date` is the local time of the computer that made them.
+An export of all chats is `{"chats": {"list": [...]}}`, with `left_chats` for groups that you left.
+Exports from before 2022 have no `date_unixtime`; their `date` is local time of the exporting computer.
 """
 
 from __future__ import annotations
@@ -47,17 +47,20 @@ _SIGNS = (
 )
 
 
-_ALL_SIGNS = (rb'"about"\s*:', rb'"personal_information"\s*:')  # whose contacts may fill the head
+_ALL_SIGNS = (
+    rb'"about"\s*:',
+    rb'"personal_information"\s*:',
+)  # in an export of all chats, contacts may fill the head
 
 
 _LINKED = ("private_supergroup", "public_supergroup", "private_channel", "public_channel")
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
-    """Yield one item a message, chat by chat; `origin` names the chat and the message's place in it.
+    """Yield one item per message, chat by chat; `origin` names the chat and the message's number.
 
     Raises:
-        FormatError: the file cannot be read or holds no chat.
+        FormatError: the file cannot be read or has no chats.
     """
     chat: dict[str, Any] = {}
     names = ChannelNames()
@@ -68,16 +71,16 @@ def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
             place = f"{chat.get('name') or identifier(chat, 'id')} message {number}"
             yield attempted(path, place, element.raw, partial(_message, element, chat, tz, names))
         elif len(element.path) in (1, 4) and element.path[-1] in ("name", "type", "id"):
-            if number or element.path[-1] in chat:  # the next chat of the list begins
+            if number or element.path[-1] in chat:  # the next chat in the list
                 chat, number = {}, 0
             chats += 1
             try:
                 chat[element.path[-1]] = parse_element(element)
             except MessageError:
-                continue  # the messages are worth more than their chat's name
+                continue  # the messages are still readable without this field
     if not chats and not number:
         raise FormatError(
-            f'{file_name(path)}: no Telegram export: expected {{"name", "type", "id", "messages": [...]}}'
+            f'{file_name(path)}: not a Telegram export: expected {{"name", "type", "id", "messages": [...]}}'
         )
 
 
@@ -122,7 +125,7 @@ def _message(
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """The text, which is a string or a list of strings and marked-up pieces, with what is attached."""
+    """The text (a string, or a list of strings and marked-up pieces), with polls, files and forwards."""
     pieces = list_in(message, "text") or [message.get("text")]
     text = "".join(_piece(piece) for piece in pieces).strip()
     question = message.get("poll")

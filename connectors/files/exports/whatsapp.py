@@ -1,14 +1,14 @@
-"""Format `whatsapp`: "Export chat" of WhatsApp, the text or the zip that it stands in.
+"""Format `whatsapp`: WhatsApp's "Export chat", as the text file or as the zip that holds it.
 
     [02/03/2026, 10:00:05] Ana: hi                      iOS
     02/03/26, 10:00 - Ana: hi                           Android
     and the message goes on
 
-Dates are written as the phone's region does: the order of day, month and year is the one in which all
-dates of the file are possible, go forward and lie closest together. Times are those of the phone, so a
-time zone has to be named. Messages have no ids: they are made of time, author and text, the same in
-the next export. What WhatsApp itself says carries a mark on iOS and no author on Android; the two
-notices that have neither are known in several languages.
+Dates follow the phone's region. The reader picks the order of day, month and year in which all dates of
+the file exist, move forward and lie closest together. Times are local to the phone, so you must set a
+time zone. Messages have no ids; ids are derived from time, author and text, so a later export gives the
+same ids. WhatsApp's own notices have a mark on iOS and no author on Android; the two notices that have
+neither are recognised in several languages.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _MARKS = re.compile(f"[{_DIRECTIONS}]")
 _DATE = r"(\d{1,4})\s?[./\-年년]\s?(\d{1,2})\s?[./\-月월]\s?(\d{1,4})\s?[.日일]?"
 
 
-_HALF = r"[^\d\s\]\-–,:][^\d\]\-–,:]{0,12}?"  # of the day, as PM or p. m.
+_HALF = r"[^\d\s\]\-–,:][^\d\]\-–,:]{0,12}?"  # AM or PM, also as p. m.
 
 
 _TIME = (
@@ -97,12 +97,12 @@ _ATTACHED = (
 )
 
 
-_MOST_LINES = 5000  # of one message
+_MOST_LINES = 5000  # per message
 
 
 @dataclass(slots=True)
 class _Begun:
-    """A message with the lines that have been read of it; `line` is the first, `last` the last."""
+    """A message with the lines read so far; `line` is the number of the first, `last` of the last."""
 
     header: re.Match[str]
     line: int
@@ -113,7 +113,7 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class _Chat:
-    """What holds for all messages of a file."""
+    """What all messages of a file have in common."""
 
     channel: str
     order: DateOrder
@@ -122,17 +122,17 @@ class _Chat:
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
-    """Yield one item a message, in file order; `origin` names the file and the message's first line.
+    """Yield one item per message, in file order; `origin` names the file and the message's first line.
 
     Raises:
-        FormatError: the file cannot be read or has no message, or `tz` is missing.
+        FormatError: the file cannot be read or has no messages, or `tz` is missing.
     """
     if tz is None:
         raise FormatError(f"{file_name(path)}: {NEEDS_TIME_ZONE}")
     first = next((match for line in _lines(path) if (match := _header(_text(line)))), None)
     if first is None:
         raise FormatError(
-            f"{file_name(path)}: no WhatsApp chat: expected lines like '02/03/2026, 10:00 - Ana: hi'"
+            f"{file_name(path)}: not a WhatsApp chat: expected lines like '02/03/2026, 10:00 - Ana: hi'"
         )
     dates = (_numbers(match) for line in _lines(path) if (match := _header(_text(line), first.re)))
     order = date_order((date for date, _ in groupby(dates)), twelve_hours=_half(first) != "")
@@ -157,7 +157,7 @@ def _is_chat(name: str) -> bool:
 
 
 def _lines(path: StrPath) -> Iterator[Received]:
-    """The lines of the text, or of the text in the zip; damage of a zip is a last line."""
+    """The lines of the text, or of the text in the zip; a damaged zip adds a last line with the error."""
     name = file_name(path)
     with open_file(path) as file:
         if not is_zip(file.read(4)):
@@ -181,7 +181,7 @@ def _text(line: Received) -> str:
 
 
 def _header(line: str, form: re.Pattern[str] | None = None) -> re.Match[str] | None:
-    """The time of a line that begins a message, in the file's form; marks of direction are no part of it."""
+    """Match the header that starts a message, ignoring text direction marks; `form` is the file's pattern."""
     ends = [end + len(sign) for sign in ("] ", "]\u202f", " - ", " – ") if 0 < (end := line.find(sign)) < 60]
     head = min(ends, default=len(line) - len(line.lstrip(_DIRECTIONS)))
     line = _MARKS.sub("", line[:head]) + line[head:]
@@ -192,7 +192,7 @@ def _header(line: str, form: re.Pattern[str] | None = None) -> re.Match[str] | N
 
 
 def _messages(path: StrPath, form: re.Pattern[str]) -> Iterator[_Begun | ReadItem]:
-    """The messages with all their lines; what belongs to none is damage."""
+    """The messages with all their lines; a line that belongs to no message is an error."""
     begun: _Begun | None = None
     for line in _lines(path):
         text, number = _text(line), int(line.origin[1][1])
@@ -204,12 +204,12 @@ def _messages(path: StrPath, form: re.Pattern[str]) -> Iterator[_Begun | ReadIte
         if header:
             begun = _Begun(header, number, number, [line.raw], [header["rest"]])
         elif begun is not None and len(begun.lines) < _MOST_LINES:
-            blank = [""] if number > begun.last + 1 else []  # the reader of lines passes over those
+            blank = [""] if number > begun.last + 1 else []  # the line reader skips blank lines
             begun.lines += [*blank, text]
             begun.raw.append(line.raw)
             begun.last = number
         else:
-            damage = damage or MessageError("a line that belongs to no message")
+            damage = damage or MessageError("the line belongs to no message")
             yield entry_received(path, f"line {number}", line.raw, damage)
     if begun is not None:
         yield begun
@@ -243,7 +243,7 @@ def _message(begun: _Begun, chat: _Chat) -> dict[str, Any] | Skipped:
 
 
 def _by_whatsapp(text: str) -> Skipped | None:
-    """What the app says where it marks it, a notice or media that were left out; None for a file."""
+    """Why a text that WhatsApp marked is skipped: a notice, or omitted media; None for a file."""
     if any(attached.match(text) for attached in _ATTACHED):
         return None
     if text.lower().rstrip(".。") in DELETED_WORDS:
@@ -272,11 +272,11 @@ def _time(header: re.Match[str], chat: _Chat) -> str:
         return format_time(ts)
     except (ValueError, OverflowError):
         written = "{}.{}.{} {}:{}".format(*header.group(1, 2, 3), header["hour"], header["minute"])
-        raise MessageError(f"{written} is no possible time in a file that writes {chat.order}") from None
+        raise MessageError(f"{written} is not a valid time in a file with {chat.order} dates") from None
 
 
 def _channel(path: StrPath) -> str:
-    """The chat's name from the file's, which says in many languages whose chat it is."""
+    """The chat's name, taken from the file's name without its "WhatsApp Chat with", in any language."""
     name = stem(path)
     if name == "_chat":
         name = Path(path).absolute().parent.name

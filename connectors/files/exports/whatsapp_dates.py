@@ -1,4 +1,4 @@
-"""In which order a file writes day, month and year.
+"""Find the order in which a file writes day, month and year.
 
 >>> date_order([(1, 2, 26), (2, 2, 26), (13, 2, 26)])
 'dmy'
@@ -24,10 +24,10 @@ Numbers: TypeAlias = tuple[int, int, int]
 
 
 def dated(numbers: Numbers, order: DateOrder) -> datetime:
-    """The midnight that the numbers name, without a time zone of its own (it is given as UTC).
+    """The date that the numbers stand for, as midnight UTC.
 
     Raises:
-        ValueError: there is no such day.
+        ValueError: the date does not exist.
     """
     first, second, third = numbers
     year, month, day = {
@@ -41,18 +41,18 @@ def dated(numbers: Numbers, order: DateOrder) -> datetime:
 def date_order(dates: Iterable[Numbers], *, twelve_hours: bool = False) -> DateOrder:
     """The order in which most dates exist, fewest go back in time, and all lie closest together.
 
-    Of orders that differ little in the last, it is the most usual one.
+    If two orders hardly differ in the last point, the more common one wins.
 
     Args:
-        dates: as the file writes them, one after the other.
-        twelve_hours: whether it counts hours to twelve, which settles what nothing else does:
-            such regions mostly write the month first.
+        dates: the numbers as the file writes them, in file order.
+        twelve_hours: whether the file uses a 12-hour clock. This breaks ties, as regions that do mostly
+            write the month first.
     """
     dates = list(dates)
     usual: tuple[DateOrder, ...] = ("mdy", "dmy", "ymd") if twelve_hours else ("dmy", "mdy", "ymd")
     found = {order: _badness(dates, order) for order in usual}
     best = min(usual, key=found.__getitem__)
-    for order in usual:  # half the time between the first and the last date says more than custom
+    for order in usual:  # a rarer order must at least halve the span of dates
         if found[order][:2] == found[best][:2] and found[order][2] <= 2 * found[best][2]:
             return order
     return best

@@ -1,4 +1,4 @@
-"""What WhatsApp writes in the phone's language: halves of the day, names of files, two notices."""
+"""WhatsApp's own words in the phone's language: AM and PM, file names, deleted and edited messages."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Format `zulip`: an organization's export, the tar.gz or the folder it was unpacked into.
+"""Format `zulip`: an organization export, as the tar.gz or the unpacked folder.
 
     realm.json             zerver_userprofile, zerver_stream, zerver_recipient, zerver_subscription, ...
     messages-000001.json   {"zerver_message": [{"id", "sender", "recipient", "subject", "content",
                             "date_sent": 1772442000.5}, ...]}
 
-A Zulip channel is a channel, its topics are threads; a direct message is named by its people.
+A Zulip channel is a channel and its topics are threads; a direct message is named after its people.
 https://zulip.com/help/export-your-organization
 """
 
@@ -72,25 +72,25 @@ _QUOTE = re.compile(r"^(`{3,})quote\n(.*?)\n\1$", re.MULTILINE | re.DOTALL)
 class _Realm:
     people: dict[str, str] = field(default_factory=dict)
     bots: set[str] = field(default_factory=set)
-    system: set[str] = field(default_factory=set)  # Zulip's own: what they say are notices
+    system: set[str] = field(default_factory=set)  # Zulip's own bots, which only post notices
     streams: dict[str, str] = field(default_factory=dict)
-    recipients: dict[str, tuple[str, str]] = field(default_factory=dict)  # type and whose
+    recipients: dict[str, tuple[str, str]] = field(default_factory=dict)  # type, and id of the stream or user
     members: dict[str, list[str]] = field(default_factory=dict)  # of recipients
     names: ChannelNames = field(default_factory=ChannelNames)
 
 
 def _read(path: StrPath, tz: tzinfo | None) -> Iterator[ReadItem]:
-    """Yield messages by time; `origin` names the file, the member and the message's place in it.
+    """Yield messages by time; `origin` names the file, the member and the message's number in it.
 
     Raises:
-        FormatError: it cannot be opened, or has no messages.
+        FormatError: the export cannot be opened, or has no messages.
     """
     del tz
     with open_archive(path, lambda name: bool(_MEMBER.fullmatch(name))) as archive:
         parts = sorted(name for name in archive.names if not name.endswith("realm.json"))
         if not parts:
             raise FormatError(
-                f"{file_name(path)}: no Zulip export: expected realm.json and messages-000001.json in it"
+                f"{file_name(path)}: not a Zulip export: expected realm.json and messages-000001.json"
             )
         realm = _Realm()
         for name in archive.names:
@@ -126,7 +126,7 @@ def _read_realm(archive: Archive, name: str, realm: _Realm) -> None:
                 if element.path in paths:
                     _learn(element, realm, subscriptions)
     except MessageError:
-        pass  # names are missing, and no message
+        pass  # names are lost, but no messages
     groups = {recipient for recipient, (kind, _) in realm.recipients.items() if kind == _GROUP}
     for recipient, user in subscriptions:
         if recipient in groups:
@@ -190,7 +190,7 @@ def _channel(message: Mapping[str, Any], sender: str, realm: _Realm) -> tuple[st
 
 
 def _text(content: str) -> str:
-    """Zulip's markup as people read it."""
+    """Zulip's markup as plain text."""
     text = _MENTION.sub(lambda match: f"#{match[3]}" if match[3] else f"@{match[1] or match[2]}", content)
     text = _UPLOAD.sub(lambda match: f"[file: {match[1] or match[2].rpartition('/')[2]}]", text)
     return _QUOTE.sub(lambda match: re.sub("^", "> ", match[2], flags=re.MULTILINE), text).strip()

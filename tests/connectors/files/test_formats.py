@@ -67,7 +67,9 @@ def pretty(document: Any) -> bytes:
         (pretty([DAY]), "evermembench"),
     ],
 )
-def test_a_format_is_told_from_the_head_of_a_file(tmp_path: Path, content: bytes, expected: str) -> None:
+def test_the_format_is_detected_from_the_head_of_a_file(
+    tmp_path: Path, content: bytes, expected: str
+) -> None:
     path = write(tmp_path, content)
     assert detect_format(path) == expected
     assert check_file(path) == expected
@@ -85,28 +87,30 @@ def test_a_format_is_told_from_the_head_of_a_file(tmp_path: Path, content: bytes
         b'x"conversation": {',
     ],
 )
-def test_an_unknown_format_is_refused_with_what_would_be_right(tmp_path: Path, content: bytes) -> None:
+def test_a_file_in_no_known_format_is_refused_with_the_formats_to_choose_from(
+    tmp_path: Path, content: bytes
+) -> None:
     path = write(tmp_path, content)
     with pytest.raises(FormatError) as refused:
         check_file(path)
     assert str(refused.value) == (
-        f"{path}: format not recognised: expected one JSON message a line "
-        '({"channel", "id", "ts", "author", "text"}) or an export as docs/readers.md describes them; '
-        f"a format can be named: {', '.join(NAMES)}"
+        f"{path}: format not recognised: expected one JSON message per line "
+        '({"channel", "id", "ts", "author", "text"}) or an export listed in docs/readers.md; '
+        f"you can also name the format: {', '.join(NAMES)}"
     )
 
 
-def test_utf_16_is_named_as_such(tmp_path: Path) -> None:
+def test_a_utf_16_file_is_refused_with_the_advice_to_save_it_as_utf_8(tmp_path: Path) -> None:
     path = write(tmp_path, orjson.dumps(MESSAGE).decode().encode("utf-16"))
     with pytest.raises(FormatError, match=r": is UTF-16 text: save it as UTF-8$"):
         check_file(path)
 
 
 @pytest.mark.parametrize("format", ["auto", *FORMATS])
-def test_a_file_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path, format: str) -> None:
+def test_a_file_that_cannot_be_read_is_refused_with_one_line(tmp_path: Path, format: str) -> None:
     refusals = {
         tmp_path / "none.jsonl": f"{tmp_path}/none.jsonl: no such file",
-        tmp_path: f"{tmp_path}: is a directory: name a file in it",
+        tmp_path: f"{tmp_path}: is a directory, but not an export: name a file in it",
         tmp_path / "a\0b": f"{tmp_path}/a\0b: cannot be read: embedded null byte",
         write(tmp_path, b"") / "below": f"{tmp_path}/file/below: cannot be read: Not a directory",
     }
@@ -127,21 +131,22 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
             check_file(path, format)
 
 
-def test_an_unknown_name_of_a_format_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_format_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError) as refused:
         check_file(write(tmp_path, b""), "icq")
     assert str(refused.value) == f"format 'icq' is unknown: use auto, {', '.join(NAMES)}"
 
 
-def test_a_pipe_needs_a_format_by_name(tmp_path: Path) -> None:
+def test_a_pipe_needs_a_named_format(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     assert check_file(path, "messages") == "messages"
-    with pytest.raises(FormatError, match=r": is not a regular file: name its format, --format messages$"):
+    expected = r": is not a regular file: name its format, such as --format messages$"
+    with pytest.raises(FormatError, match=expected):
         check_file(path)
 
 
-def test_a_file_is_read_in_the_format_it_is_in(tmp_path: Path) -> None:
+def test_a_file_is_read_in_its_detected_format(tmp_path: Path) -> None:
     line = orjson.dumps(MESSAGE)
     path = write(tmp_path, line + b"\n")
     assert list(read_file(path)) == [Received(line, (("file", str(path)), ("line", 1)), line)]
@@ -149,7 +154,7 @@ def test_a_file_is_read_in_the_format_it_is_in(tmp_path: Path) -> None:
     assert turn.origin[1] == ("entry", "conv-7 session_1 D1:1")
 
 
-def test_a_format_by_name_is_not_doubted(tmp_path: Path) -> None:
+def test_a_named_format_overrides_detection(tmp_path: Path) -> None:
     path = write(tmp_path, b"Dear diary\n")
     assert check_file(path, "messages") == "messages"
     assert [item.value for item in read_file(path, "messages")] == [b"Dear diary"]
@@ -157,7 +162,7 @@ def test_a_format_by_name_is_not_doubted(tmp_path: Path) -> None:
         list(read_file(path, "locomo"))
 
 
-def test_a_name_that_is_not_utf_8_can_be_written_to_a_dead_letter(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf_8_can_be_written_to_a_dead_letter(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/G\xfcnter.jsonl"))
     try:
         path.write_bytes(b"not JSON\n")
@@ -167,7 +172,7 @@ def test_a_name_that_is_not_utf_8_can_be_written_to_a_dead_letter(tmp_path: Path
     assert orjson.loads(orjson.dumps(dict(item.origin)))["file"] == f"{tmp_path}/G\\xfcnter.jsonl"
 
 
-def test_the_names_are_those_documented() -> None:
+def test_every_format_is_documented() -> None:
     assert sorted(formats.__all__) == [
         "FORMATS",
         "FormatError",
@@ -190,7 +195,9 @@ FRAGMENTS = st.lists(
 
 @settings(database=None, deadline=None, max_examples=300)
 @given(content=st.binary() | FRAGMENTS)
-def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_any_bytes_are_read_or_refused_without_a_crash(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     path = tmp_path_factory.getbasetemp() / "any-file"
     path.write_bytes(content)
     for format in ("auto", *FORMATS):

@@ -1,4 +1,4 @@
-"""What readers share: order of time, made ids, names of channels, dates, archives."""
+"""Code shared by the readers: time order, derived ids, channel names, dates, archives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def received(number: int, seconds: int | None) -> Received:
 
 @settings(database=None, deadline=None, max_examples=60)
 @given(times=st.lists(st.none() | st.integers(0, 20)))
-def test_messages_come_by_time_and_damage_behind_what_it_stood_behind(times: list[int | None]) -> None:
+def test_messages_are_sorted_by_time_and_errors_stay_behind_their_predecessor(
+    times: list[int | None],
+) -> None:
     last, keys = -1, []
     for seconds in times:
         last = last if seconds is None else seconds
@@ -45,13 +47,13 @@ def test_messages_come_by_time_and_damage_behind_what_it_stood_behind(times: lis
         assert (item.raw, item.origin, str(item.value)) == (before.raw, before.origin, str(before.value))
 
 
-def test_what_is_skipped_is_told_at_once() -> None:
+def test_skipped_entries_are_yielded_at_once() -> None:
     items = in_time_order(iter([received(1, 5), NOTICE, received(2, 3)]))
     assert next(items) is NOTICE
     assert [item.origin[1][1] for item in items if isinstance(item, Received)] == ["2", "1"]
 
 
-def test_a_made_id_is_the_same_in_the_next_export() -> None:
+def test_a_derived_id_is_the_same_in_a_later_export() -> None:
     said = [("t1", "ana", "hi"), ("t1", "ana", "hi"), ("t1", "ben", "hi"), ("t2", "ana", "hi")]
     first, second = ContentIds(), ContentIds()
     ids = [first.make(*one) for one in said]
@@ -60,7 +62,7 @@ def test_a_made_id_is_the_same_in_the_next_export() -> None:
     assert [second.make(*one) for one in said[2:]] == ids[2:]
 
 
-def test_conversations_of_one_name_stay_apart() -> None:
+def test_conversations_with_the_same_name_stay_separate() -> None:
     names = ChannelNames()
     assert [
         names.name(*one) for one in (("1", "Ben"), ("2", "Ben"), ("1", "Benno"), ("3", "", "c"), ("4",))
@@ -70,7 +72,7 @@ def test_conversations_of_one_name_stay_apart() -> None:
 @pytest.mark.parametrize("order", ["dmy", "mdy", "ymd"])
 @given(start=st.dates(datetime(2010, 1, 1).date(), datetime(2060, 1, 1).date()), days=st.integers(31, 90))  # noqa: DTZ001
 @settings(database=None, deadline=None, max_examples=40)
-def test_a_month_of_dates_shows_their_order(order: DateOrder, start: datetime, days: int) -> None:
+def test_a_month_of_dates_reveals_their_order(order: DateOrder, start: datetime, days: int) -> None:
     dates = [start + timedelta(days=day) for day in range(days)]
     written = {
         "dmy": [(day.day, day.month, day.year % 100) for day in dates],
@@ -88,14 +90,14 @@ def test_a_month_of_dates_shows_their_order(order: DateOrder, start: datetime, d
         (1772438460.25, "2026-03-02T08:01:00.250000Z"),
     ],
 )
-def test_seconds_keep_their_fractions(value: object, expected: str) -> None:
+def test_times_keep_fractions_of_a_second(value: object, expected: str) -> None:
     assert utc_time(value, "ts") == expected
 
 
 @pytest.mark.parametrize(
     "value", [None, True, "soon", "1e9", 10**30, float("nan"), float("inf"), [1], "9" * 5000]
 )
-def test_a_time_that_is_none_is_named(value: object) -> None:
+def test_the_error_for_an_invalid_time_names_the_field(value: object) -> None:
     with pytest.raises(MessageError, match=r"^ts "):
         utc_time(value, "ts")
 
@@ -103,17 +105,17 @@ def test_a_time_that_is_none_is_named(value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "hours"), [("Europe/Berlin", 1), ("UTC", 0), ("+02:00", 2), ("-0330", -3.5), ("UTC+9", 9)]
 )
-def test_time_zones_have_names_or_offsets(name: str, hours: float) -> None:
+def test_a_time_zone_is_a_name_or_an_offset(name: str, hours: float) -> None:
     assert BEGIN.astimezone(time_zone(name)).utcoffset() == timedelta(hours=hours)
 
 
 @pytest.mark.parametrize("name", ["", "Nowhere/Else", "../../etc/passwd", "+99:00", "Europe", "\0"])
-def test_another_time_zone_is_refused(name: str) -> None:
+def test_an_unknown_time_zone_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"^no such time zone: use a name like Europe/Berlin, or an offset"):
         time_zone(name)
 
 
-def test_a_damaged_member_costs_no_other_member(tmp_path: Path) -> None:
+def test_a_damaged_member_does_not_affect_other_members(tmp_path: Path) -> None:
     archive = packed(GOLDEN / "slack", tmp_path / "slack.zip")
     whole = values(read(archive)[0])
     content = bytearray(archive.read_bytes())
@@ -126,7 +128,7 @@ def test_a_damaged_member_costs_no_other_member(tmp_path: Path) -> None:
     assert letter.origin[1] == ("entry", "ops/2026-03-02.json 1")
 
 
-def test_of_a_tar_that_broke_off_what_came_is_read(tmp_path: Path) -> None:
+def test_a_truncated_tar_is_read_up_to_the_cut(tmp_path: Path) -> None:
     folder = tmp_path / "realm"
     folder.mkdir()
     for path in (GOLDEN / "zulip").iterdir():
@@ -142,7 +144,7 @@ def test_of_a_tar_that_broke_off_what_came_is_read(tmp_path: Path) -> None:
     ]
 
 
-def test_an_archive_without_an_export_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_archive_without_an_export_is_refused_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "photo.jpg").write_bytes(b"\xff\xd8")
     archive = packed(tmp_path / "in", tmp_path / "photos.zip")

@@ -1,4 +1,4 @@
-"""The readers of exports against golden files: what is in them, and what damage costs."""
+"""Export readers against golden files: what they read, and what is lost if a file is damaged."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def expected(format: str, path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", INPUTS, ids=ids)
-def test_an_export_is_recognised_and_holds_what_is_expected(case: tuple[str, Path]) -> None:
+def test_an_export_is_recognised_and_read_as_expected(case: tuple[str, Path]) -> None:
     format, path = case
     assert check_file(path, tz=BERLIN) == format
     items, skipped = read(path)
@@ -55,7 +55,7 @@ def test_an_export_is_recognised_and_holds_what_is_expected(case: tuple[str, Pat
 
 
 @pytest.mark.parametrize("case", INPUTS, ids=ids)
-def test_every_message_of_an_export_is_one_the_engine_admits(case: tuple[str, Path]) -> None:
+def test_the_engine_accepts_every_message_of_an_export(case: tuple[str, Path]) -> None:
     messages = [parse_message(value) for value in values(read(case[1])[0])]
     assert len({(message.key, message.id) for message in messages}) == len(messages)
     in_channels: dict[Any, list[Any]] = {}
@@ -65,7 +65,7 @@ def test_every_message_of_an_export_is_one_the_engine_admits(case: tuple[str, Pa
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=ids_of_path)
-def test_a_sample_chat_is_one_channel_in_order_of_time(path: Path) -> None:
+def test_a_sample_chat_is_one_channel_sorted_by_time(path: Path) -> None:
     messages = [parse_message(line) for line in path.read_bytes().splitlines()]
     assert {str(message.key) for message in messages} == {str(messages[0].key)}
     assert len({message.id for message in messages}) == len(messages)
@@ -82,7 +82,7 @@ def test_every_format_has_golden_files() -> None:
 @pytest.mark.parametrize(
     ("format", "name"), [("slack", "export.zip"), ("zulip", "export.tar.gz"), ("zulip", "export.zip")]
 )
-def test_an_archive_holds_what_its_folder_does(tmp_path: Path, format: str, name: str) -> None:
+def test_an_archive_reads_the_same_as_its_unpacked_folder(tmp_path: Path, format: str, name: str) -> None:
     archive = packed(GOLDEN / format, tmp_path / name)
     assert check_file(archive) == format
     items, skipped = read(archive)
@@ -92,7 +92,7 @@ def test_an_archive_holds_what_its_folder_does(tmp_path: Path, format: str, name
 @pytest.mark.parametrize(
     ("format", "name"), [("whatsapp", "WhatsApp Chat with Harbor crew.txt"), ("mattermost", "export.jsonl")]
 )
-def test_a_file_in_a_zip_is_read_as_the_file(tmp_path: Path, format: str, name: str) -> None:
+def test_a_zipped_file_reads_the_same_as_the_file(tmp_path: Path, format: str, name: str) -> None:
     content = (GOLDEN / format / name).read_bytes()
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / name).write_bytes(content)
@@ -108,17 +108,17 @@ def test_local_times_need_a_time_zone(case: tuple[str, Path]) -> None:
         with pytest.raises(FormatError) as refused:
             check_file(case[1], format)
         assert str(refused.value) == (
-            f"{case[1]}: its times name no time zone: say which they are in, --tz Europe/Berlin"
+            f"{case[1]}: its times have no time zone: set one, such as --tz Europe/Berlin"
         )
 
 
-def test_telegram_needs_a_time_zone_only_where_its_times_have_none() -> None:
+def test_telegram_needs_a_time_zone_only_for_exports_without_unix_times() -> None:
     assert check_file(GOLDEN / "telegram" / "result.json") == "telegram"
     with pytest.raises(FormatError, match=r"--tz Europe/Berlin$"):
         check_file(GOLDEN / "telegram" / "before-2022.json")
 
 
-def test_all_chats_of_telegram_are_recognised_behind_any_number_of_contacts(tmp_path: Path) -> None:
+def test_a_telegram_export_of_all_chats_is_recognised_despite_many_contacts(tmp_path: Path) -> None:
     document = json.loads((GOLDEN / "telegram" / "all-chats.json").read_bytes())
     document["contacts"]["list"] = [{"user_id": n, "first_name": "Ana", "date": "2026"} for n in range(3000)]
     path = _write(tmp_path / "result.json", json.dumps(document, indent=1).encode())
@@ -126,24 +126,24 @@ def test_all_chats_of_telegram_are_recognised_behind_any_number_of_contacts(tmp_
     assert values(read(path)[0]) == expected("telegram", GOLDEN / "telegram" / "all-chats.json")["messages"]
 
 
-def test_a_folder_that_is_no_export_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_an_export_is_refused(tmp_path: Path) -> None:
     for format in ("auto", "messages", "slack", "zulip", "irc"):
-        with pytest.raises(FormatError, match=r"is a directory: name a file in it$"):
+        with pytest.raises(FormatError, match=r"is a directory, but not an export: name a file in it$"):
             check_file(tmp_path, format, BERLIN)
 
 
-def test_a_format_that_is_read_twice_refuses_a_pipe(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_for_a_format_that_is_read_twice(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(
-        FormatError, match=r"not a regular file, and whatsapp is read twice: save it as a file$"
+        FormatError, match=r"not a regular file, but whatsapp is read twice: save it to a file first$"
     ):
         check_file(pipe, "whatsapp", BERLIN)
     assert check_file(pipe, "irc", BERLIN) == "irc"
 
 
 def list_of(path: Path) -> list[str]:
-    """The list that holds the messages: the path of its keys, from the top."""
+    """The path of keys from the top to the list of messages."""
     return {
         "discord": ["messages"],
         "telegram": ["messages"],
@@ -171,8 +171,10 @@ def _without(document: Any, keys: list[str], index: int, indent: int | None) -> 
 
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("path", ONE_LIST, ids=lambda path: path.parent.name)
-def test_a_damaged_message_costs_no_other(tmp_path: Path, path: Path, indent: int | None) -> None:
-    """With closed brackets in any file, with others in one that is indented."""
+def test_a_damaged_message_does_not_affect_other_messages(
+    tmp_path: Path, path: Path, indent: int | None
+) -> None:
+    """With balanced brackets in any file; with unbalanced ones in an indented file."""
     document, keys = json.loads(path.read_bytes()), list_of(path)
     format = "slack" if "slack" in path.parts else path.parent.name
     found = expected(format, GOLDEN / "slack" if format == "slack" else path)
@@ -196,7 +198,7 @@ def test_a_damaged_message_costs_no_other(tmp_path: Path, path: Path, indent: in
 
 
 def _changes_others(message: dict[str, Any]) -> bool:
-    """Whether other messages depend on it: it names people, or edits or deletes; links to the workspace."""
+    """Whether other messages depend on it: it names people, edits, deletes, or links to the workspace."""
     relation = (message.get("content") or {}) if isinstance(message.get("content"), dict) else {}
     return (
         message.get("type") in ("m.room.member", "m.room.redaction")
@@ -218,7 +220,7 @@ def _slack_with(tmp_path: Path, path: Path, content: bytes) -> Path:
 
 
 def discord(count: int) -> bytes:
-    """An export of so many messages, as it is written: indented."""
+    """An indented export of this many messages."""
     messages = [
         {
             "id": str(number),
@@ -237,7 +239,7 @@ def discord(count: int) -> bytes:
 
 @settings(database=None, deadline=None, max_examples=80)
 @given(data=st.data())
-def test_one_wrong_byte_costs_its_message_or_a_neighbour(
+def test_one_wrong_byte_loses_at_most_its_message_and_a_neighbour(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     content, count = discord(8), 8
@@ -265,7 +267,7 @@ def _write(path: Path, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize("cut", range(100, 1900, 300))
-def test_of_a_download_that_broke_off_what_came_is_read(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_download_is_read_up_to_the_cut(tmp_path: Path, cut: int) -> None:
     content = discord(8)
     items, _ = read(_write(tmp_path / "general.json", content[:cut]), "discord")
     complete = sum(content[:cut].count(b"\n    }" + end) for end in (b",", b"\n"))
@@ -273,12 +275,12 @@ def test_of_a_download_that_broke_off_what_came_is_read(tmp_path: Path, cut: int
 
 
 @pytest.mark.parametrize("case", INPUTS, ids=ids)
-def test_no_damaged_export_crashes_its_reader(case: tuple[str, Path]) -> None:
-    """More of them: FUZZ_INPUTS=2000 pytest -k crashes, or tests/support/reader_fuzz.py."""
+def test_damaged_exports_never_crash_their_reader(case: tuple[str, Path]) -> None:
+    """To try more: FUZZ_INPUTS=2000 pytest -k never_crash, or tests/support/reader_fuzz.py."""
     assert fuzz(*case, FUZZ_INPUTS * (3 if case[0] in FOLDERS else 1), seed=8) == 0
 
 
-def test_what_stands_in_a_dead_letter_is_what_stood_in_the_file(tmp_path: Path) -> None:
+def test_a_dead_letter_holds_the_original_bytes_of_the_file(tmp_path: Path) -> None:
     lines = (GOLDEN / "mattermost" / "export.jsonl").read_bytes().splitlines(keepends=True)
     path = _write(tmp_path / "export.jsonl", b"".join([*lines[:6], b"not JSON\n", *lines[6:]]))
     items, _ = read(path)

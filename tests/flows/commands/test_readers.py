@@ -27,9 +27,9 @@ def test_the_report_says_what_was_skipped_and_what_was_damaged(tmp_path: Path) -
         "21 turns admitted",
         "3 skipped: notices and reactions: joins, leaves, topics, pins, calls",
         "2 skipped: deleted messages",
-        "2 skipped: edits and deletions, which are no messages of their own",
+        "2 skipped: edits and deletions of other messages",
         f"3 dead letters, see {letters_file}",
-        "2 type is …: a bulk export has no such lines",
+        "2 type … is unknown: expected a bulk export line, such as a post",
         "1 not JSON: unexpected end of data: line … column … (char …)",
     ):
         assert line in told, told
@@ -43,6 +43,6 @@ def test_a_missing_time_zone_is_one_line_and_a_setting_gives_it(tmp_path: Path) 
     refused = run("ingest", chat, *options, check=False)
     assert (refused.returncode, refused.stderr) == (
         2,
-        f"Error: {chat}: its times name no time zone: say which they are in, --tz Europe/Berlin\n",
+        f"Error: {chat}: its times have no time zone: set one, such as --tz Europe/Berlin\n",
     )
     assert "3 turns admitted" in lines(run("ingest", chat, *options, "--tz", "+01:00").stderr)

@@ -253,7 +253,7 @@ def test_bad_lines_go_to_dead_letters_and_cost_no_valid_message(tmp_path: Path) 
         ),
         (
             ["replay", "chat.jsonl", "--detected", "chat.txt"],
-            "Error: chat.txt:1: not a line of recorded gaps",
+            "Error: chat.txt:1: not a recorded gap",
         ),
         (
             ["replay", "chat.jsonl", "--embedding-model", "none", "--strategy", "remember"],

@@ -31,7 +31,7 @@ WRITTEN = ({"indent": None}, {"indent": 0}, {"indent": 1}, {"indent": 4}, {"inde
 
 
 @pytest.mark.parametrize("module", [html_text, json_stream, slack_text, whatsapp_dates])
-def test_the_examples_of_a_module_print_what_it_says(module: Any) -> None:
+def test_the_examples_in_docstrings_work(module: Any) -> None:
     found = doctest.testmod(module)
     assert (found.failed, found.attempted > 0) == (0, True)
 
@@ -44,7 +44,7 @@ def test_the_examples_of_a_module_print_what_it_says(module: Any) -> None:
     plain=st.booleans(),
     end=st.sampled_from(["", "\n", "\r\n"]),
 )
-def test_the_elements_of_a_document_are_those_it_was_written_from(
+def test_streaming_a_document_yields_the_elements_it_was_written_from(
     messages: list[Any], name: Any, written: dict[str, Any], plain: bool, end: str
 ) -> None:
     text = json.dumps({"name": name, "messages": messages, "count": 3}, ensure_ascii=plain, **written) + end
@@ -58,7 +58,7 @@ def test_the_elements_of_a_document_are_those_it_was_written_from(
 
 @settings(database=None, deadline=None, max_examples=200)
 @given(content=st.binary() | st.text('{}[]",: \n\\a1').map(str.encode))
-def test_any_bytes_end_in_elements_that_lie_one_after_the_other(content: bytes) -> None:
+def test_any_bytes_yield_elements_in_order_without_overlap(content: bytes) -> None:
     behind = 0
     for element in stream_json(BytesIO(content), [("messages", "*"), ("*",)]):
         assert element.offset >= behind
@@ -66,7 +66,7 @@ def test_any_bytes_end_in_elements_that_lie_one_after_the_other(content: bytes) 
         behind = element.offset + len(element.raw)
 
 
-def test_lists_in_lists_are_reached_with_what_stands_before_them() -> None:
+def test_nested_lists_are_read_with_the_fields_before_them() -> None:
     document = {
         "chats": {"list": [{"name": "a", "messages": [1, {"b": [2]}]}, {"name": "c", "messages": []}]}
     }
@@ -79,9 +79,9 @@ def test_lists_in_lists_are_reached_with_what_stands_before_them() -> None:
     ]
 
 
-def test_an_element_that_is_too_long_is_named_and_costs_no_memory_and_no_other() -> None:
+def test_an_overlong_element_is_reported_without_memory_use_or_loss_of_others() -> None:
     class Endless:
-        """A list of a short, a very long and a short element, made as it is read."""
+        """A list of a short, a very long and a short element, generated while it is read."""
 
         def __init__(self) -> None:
             long = (b'"' + b"x" * ((1 << 20) - 3) + b'", ' for _ in range((MAX_ELEMENT_BYTES >> 20) + 4))
@@ -107,7 +107,7 @@ def test_an_element_that_is_too_long_is_named_and_costs_no_memory_and_no_other()
         b'{"a": \n{"a": 1}\n{"a": 2}\n',
     ],
 )
-def test_rows_stand_in_a_document_or_on_lines(tmp_path: Path, content: bytes) -> None:
+def test_rows_are_read_from_a_document_or_from_lines(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "rows.json"
     path.write_bytes(content)
     rows = [element.raw for element in stream_rows(path, [("value", "*")])]

@@ -24,7 +24,7 @@ def write(tmp_path: Path, content: bytes) -> Path:
     return path
 
 
-def test_each_line_that_is_not_blank_is_one_message(tmp_path: Path) -> None:
+def test_each_non_blank_line_is_one_message(tmp_path: Path) -> None:
     path = write(tmp_path, ANA + b"\n\n  \t\r\n" + BEN + b"\n")
     file = ("file", str(path))
     assert list(read(path)) == [
@@ -38,17 +38,17 @@ def test_the_last_line_needs_no_line_break(tmp_path: Path) -> None:
     assert [item.value for item in read(write(tmp_path, ANA + b"\r\n" + BEN))] == [ANA, BEN]
 
 
-def test_a_byte_order_mark_at_the_start_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+def test_a_byte_order_mark_at_the_start_is_dropped(tmp_path: Path) -> None:
     path = write(tmp_path, b"\xef\xbb\xbf" + ANA + b"\n")
     assert [(item.value, item.raw) for item in read(path)] == [(ANA, ANA)]
 
 
-def test_a_file_of_a_byte_order_mark_alone_holds_nothing(tmp_path: Path) -> None:
+def test_a_file_with_only_a_byte_order_mark_is_empty(tmp_path: Path) -> None:
     assert list(read(write(tmp_path, b"\xef\xbb\xbf\n"))) == []
     assert list(read(write(tmp_path, b""))) == []
 
 
-def test_a_bad_line_costs_no_valid_message(tmp_path: Path) -> None:
+def test_a_bad_line_does_not_affect_valid_messages(tmp_path: Path) -> None:
     items = list(read(write(tmp_path, ANA + b"\nG\xfcnter\nnot JSON\n" + BEN + b"\n")))
     assert [item.raw for item in items] == [ANA, b"G\xfcnter", b"not JSON", BEN]
     assert isinstance(items[1].value, MessageError)
@@ -58,26 +58,26 @@ def test_a_bad_line_costs_no_valid_message(tmp_path: Path) -> None:
     assert items[3].value == BEN
 
 
-def test_a_line_of_the_greatest_length_is_read(tmp_path: Path) -> None:
+def test_a_line_of_the_maximum_length_is_read(tmp_path: Path) -> None:
     longest = b"x" * MAX_LINE_BYTES
     assert [item.value for item in read(write(tmp_path, longest + b"\n" + ANA))] == [longest, ANA]
     assert [item.value for item in read(write(tmp_path, longest))] == [longest]
 
 
 @pytest.mark.parametrize("end", [b"\n" + ANA, b""])
-def test_a_longer_line_costs_no_other(tmp_path: Path, end: bytes) -> None:
+def test_an_overlong_line_does_not_affect_other_lines(tmp_path: Path, end: bytes) -> None:
     path = write(tmp_path, BEN + b"\n" + b"x" * (MAX_LINE_BYTES + 1) + end)
     items = list(read(path))
     assert [item.origin[1][1] for item in items] == [1, 2, 3][: 3 if end else 2]
     assert isinstance(items[1].value, MessageError)
     assert str(items[1].value) == (
-        "the line is longer than 8,388,608 bytes: a message is one JSON object a line"
+        "the line is longer than 8,388,608 bytes: expected one JSON message per line"
     )
     assert items[1].raw == b"x" * 65_536
     assert [item.value for item in items[2:]] == ([ANA] if end else [])
 
 
-def test_no_more_than_one_line_is_in_memory(tmp_path: Path) -> None:
+def test_only_one_line_is_held_in_memory(tmp_path: Path) -> None:
     path = write(tmp_path, b"x" * (5 * MAX_LINE_BYTES) + b"\n" + (ANA + b"\n") * 50_000)
     tracemalloc.start()
     count = sum(1 for _ in read(path))
@@ -87,7 +87,7 @@ def test_no_more_than_one_line_is_in_memory(tmp_path: Path) -> None:
     assert peak < 3 * MAX_LINE_BYTES
 
 
-def test_a_missing_file_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"^\S+/none\.jsonl: cannot be read: No such file or directory$"):
         next(read(tmp_path / "none.jsonl"))
 
@@ -97,7 +97,7 @@ def test_a_missing_file_is_said_in_one_line(tmp_path: Path) -> None:
     content=st.binary(max_size=200)
     | st.lists(st.sampled_from([b"\n", b"\r", ANA, b"\xff", b"{"])).map(b"".join)
 )
-def test_any_bytes_become_the_lines_they_are(
+def test_any_bytes_are_split_into_their_lines(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.jsonl"

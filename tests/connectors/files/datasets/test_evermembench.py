@@ -44,7 +44,7 @@ def errors(path: Path) -> list[tuple[str | int, str]]:
     ]
 
 
-def test_a_group_is_a_channel_and_an_id_is_date_group_and_index(tmp_path: Path) -> None:
+def test_each_group_becomes_a_channel_with_ids_of_date_group_and_index(tmp_path: Path) -> None:
     first, second = said(17), said(1, "2025-01-03T09:40:00", speaker="Ben", dialogue="")
     path = write(tmp_path, [day("2025-01-03", group_1=[first], group_3=[second])])
     items = list(read(path))
@@ -69,7 +69,7 @@ def test_a_group_is_a_channel_and_an_id_is_date_group_and_index(tmp_path: Path) 
     assert parse_message(values(path)[1]).id == "2025-01-03:Group 3:1"
 
 
-def test_a_channel_is_in_order_of_date_and_index(tmp_path: Path) -> None:
+def test_messages_of_a_channel_are_sorted_by_date_and_index(tmp_path: Path) -> None:
     later = [
         said(10, "2025-01-04 08:00:00"),
         said(2, "2025-01-04 09:00:00"),
@@ -105,7 +105,7 @@ def test_channels_are_merged_by_time(tmp_path: Path) -> None:
         ("2025-01-03 09:32:15.250", "2025-01-03T09:32:15.250000Z"),
     ],
 )
-def test_a_time_of_day_and_a_time_zone_are_understood(tmp_path: Path, time: str, ts: str) -> None:
+def test_times_of_day_and_time_zones_are_parsed(tmp_path: Path, time: str, ts: str) -> None:
     [value] = values(write(tmp_path, [day("2025-01-03", group_1=[said(1, time)])]))
     assert value["ts"] == ts
 
@@ -114,20 +114,20 @@ def test_a_time_of_day_and_a_time_zone_are_understood(tmp_path: Path, time: str,
     ("name", "channel"),
     [("Topic 02/dialogue.json", "topic 02-group-1"), ("02/Topic_03.json", "topic_03-group-1")],
 )
-def test_the_folder_names_the_topic_unless_the_file_does(tmp_path: Path, name: str, channel: str) -> None:
+def test_the_topic_is_the_folder_of_a_dialogue_file_or_else_the_file_name(
+    tmp_path: Path, name: str, channel: str
+) -> None:
     [value] = values(write(tmp_path, [day("2025-01-03", group_1=[said(1)])], name))
     assert value["channel"] == channel
 
 
-def test_a_file_named_from_within_its_folder_is_the_same_channel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_gives_the_same_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, [day("2025-01-03", group_1=[said(1)])])
     monkeypatch.chdir(path.parent)
     assert values(Path("dialogue.json")) == values(path)
 
 
-def test_ids_name_the_topic_where_days_share_a_date(tmp_path: Path) -> None:
+def test_ids_include_the_topic_if_days_share_a_date(tmp_path: Path) -> None:
     document = [
         day("2025-01-03", "01", group_1=[said(1), said(1, dialogue="again")]),
         day("2025-01-03", "02", group_1=[said(1)]),
@@ -141,7 +141,7 @@ def test_ids_name_the_topic_where_days_share_a_date(tmp_path: Path) -> None:
     ]
 
 
-def test_a_damaged_entry_costs_no_valid_one(tmp_path: Path) -> None:
+def test_a_damaged_entry_does_not_affect_valid_ones(tmp_path: Path) -> None:
     damaged = [
         said(1),
         {"time": "2025-01-03 09:00:00", "dialogue": "who?", "message_index": 2},
@@ -166,14 +166,14 @@ def test_a_damaged_entry_costs_no_valid_one(tmp_path: Path) -> None:
     ]
     assert errors(path) == [
         ("day 1", "a day must be an object, not str"),
-        ("day 2", "date is '3 January 2025': it should read like '2025-01-03'"),
+        ("day 2", "date is '3 January 2025': expected a date like '2025-01-03'"),
         ("day 3", "dialogues must be an object of groups, not NoneType"),
         ("2025-01-03:Group 2", "a group must be a list of messages, not str"),
         ("2025-01-03:Group 1:2", "speaker is missing"),
         ("2025-01-03:Group 1 message 3", "message_index must be a whole number, not NoneType"),
         ("2025-01-03:Group 1 message 4", "message_index must be a whole number, not bool"),
         ("2025-01-03:Group 1 message 5", "a message must be an object, not int"),
-        ("2025-01-03:Group 1:6", "time is 'noon': it should read like '2025-01-09 09:32:15'"),
+        ("2025-01-03:Group 1:6", "time is 'noon': expected a time like '2025-01-09 09:32:15'"),
         ("2025-01-03:Group 1:7", "dialogue must be a string, not list"),
     ]
 
@@ -181,7 +181,7 @@ def test_a_damaged_entry_costs_no_valid_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"nonsense", b"[]", b"{}", b'{"dialogues": {}}', b'[{"date": "2025-01-03"}]']
 )
-def test_another_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_a_file_in_another_format_is_refused_with_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.json"
     path.write_bytes(content)
     with pytest.raises(FormatError) as refused:
@@ -206,7 +206,9 @@ DAYS = JSON.map(lambda it: [day("2025-01-03", group_1=[it, said(1)]), it, day("2
 
 @settings(database=None, deadline=None, max_examples=300)
 @given(content=JSON.map(orjson.dumps) | DAYS.map(orjson.dumps) | st.binary())
-def test_any_input_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_any_input_is_read_or_refused_without_a_crash(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     path = tmp_path_factory.getbasetemp() / "any-evermembench.json"
     path.write_bytes(content)
     try:

@@ -45,7 +45,7 @@ def errors(path: Path) -> list[tuple[str | int, str]]:
     ]
 
 
-def test_a_turn_becomes_a_message_a_minute_after_the_one_before(tmp_path: Path) -> None:
+def test_each_turn_is_dated_a_minute_after_the_one_before(tmp_path: Path) -> None:
     first, second = turn("D1:1"), turn("D1:2", "Ben", "hi\n ")
     path = write(tmp_path, [sample(session_1=[first, second])])
     items = list(read(path))
@@ -70,7 +70,7 @@ def test_a_turn_becomes_a_message_a_minute_after_the_one_before(tmp_path: Path) 
     assert parse_message(fields(items[0])).author.name == "Ana"
 
 
-def test_a_caption_stands_behind_the_text_or_alone(tmp_path: Path) -> None:
+def test_a_caption_follows_the_text_or_stands_alone(tmp_path: Path) -> None:
     turns = [
         turn("D1:1", text="look", blip_caption="a photo of a dog"),
         turn("D1:2", text="  ", blip_caption="a cat"),
@@ -86,7 +86,7 @@ def test_a_caption_stands_behind_the_text_or_alone(tmp_path: Path) -> None:
     ]
 
 
-def test_sessions_come_in_numeric_order(tmp_path: Path) -> None:
+def test_sessions_are_read_in_numeric_order(tmp_path: Path) -> None:
     dates = {f"session_{n}_date_time": f"12:05 am on {n} June, 2023" for n in (2, 10)}
     path = write(tmp_path, [sample(session_10=[turn("D10:1")], session_2=[turn("D2:1")], **dates)])
     assert [(fields(item)["id"], fields(item)["ts"]) for item in read(path)] == [
@@ -95,13 +95,13 @@ def test_sessions_come_in_numeric_order(tmp_path: Path) -> None:
     ]
 
 
-def test_one_conversation_works_without_a_list_around_it(tmp_path: Path) -> None:
+def test_a_single_conversation_needs_no_list_around_it(tmp_path: Path) -> None:
     listed = list(read(write(tmp_path, [sample(session_1=[turn("D1:1")])])))
     single = list(read(write(tmp_path, sample(session_1=[turn("D1:1")]))))
     assert single == listed
 
 
-def test_a_conversation_without_a_name_is_named_by_its_file(tmp_path: Path) -> None:
+def test_a_conversation_without_a_name_is_named_after_its_file(tmp_path: Path) -> None:
     bare = sample(session_1=[turn("D1:1")])["conversation"]
     [item] = read(write(tmp_path, bare, "Trip.json"))
     assert fields(item)["channel"] == "locomo-trip"
@@ -109,7 +109,7 @@ def test_a_conversation_without_a_name_is_named_by_its_file(tmp_path: Path) -> N
     assert channels == ["locomo-trip-1", "locomo-trip-2"]
 
 
-def test_a_damaged_entry_costs_no_valid_one(tmp_path: Path) -> None:
+def test_a_damaged_entry_does_not_affect_valid_ones(tmp_path: Path) -> None:
     damaged = [
         turn("D1:1"),
         {"dia_id": "D1:2", "text": "who?"},
@@ -127,7 +127,7 @@ def test_a_damaged_entry_costs_no_valid_one(tmp_path: Path) -> None:
         ("D1:7", "2023-05-08T14:02:00Z"),
     ]
     assert errors(path) == [
-        ("conversation 1", "not a conversation: it has no session_1, session_2, ..."),
+        ("conversation 1", "not a conversation: expected session_1, session_2, ..."),
         ("conv-7 session_1 D1:2", "speaker is missing"),
         ("conv-7 session_1 turn 3", "a message must be an object, not str"),
         ("conv-7 session_1 D1:4", "text must be a string, not int"),
@@ -139,20 +139,20 @@ def test_a_damaged_entry_costs_no_valid_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("date", ["8 May 2023", "13:56 pm on 8 May, 2023", "1:56 pm on 31 June, 2023"])
-def test_a_date_that_cannot_be_read_says_what_would_be_right(tmp_path: Path, date: str) -> None:
+def test_the_error_for_an_unreadable_date_shows_a_valid_one(tmp_path: Path, date: str) -> None:
     path = write(tmp_path, sample(session_1=[turn("D1:1")], session_1_date_time=date))
-    reason = f"session_1_date_time is {date!r}: it should read like '1:56 pm on 8 May, 2023'"
+    reason = f"session_1_date_time is {date!r}: expected a time like '1:56 pm on 8 May, 2023'"
     assert errors(path) == [("conv-7 session_1 D1:1", reason)]
 
 
-def test_a_turn_past_the_last_possible_time_is_a_damaged_one(tmp_path: Path) -> None:
+def test_a_turn_after_the_last_possible_time_is_an_error(tmp_path: Path) -> None:
     end = "11:59 pm on 31 December, 9999"
     path = write(tmp_path, sample(session_1=[turn("D1:1"), turn("D1:2")], session_1_date_time=end))
     assert [where for where, _ in errors(path)] == ["conv-7 session_1 D1:2"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"3", b'{"conversation": {}}', b"[1]\n[2]\n"])
-def test_another_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_a_file_in_another_format_is_refused_with_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.json"
     path.write_bytes(content)
     with pytest.raises(FormatError) as refused:
@@ -181,7 +181,9 @@ JSON = st.recursive(
 @given(
     content=JSON.map(orjson.dumps) | JSON.map(lambda it: orjson.dumps(sample(session_1=[it]))) | st.binary()
 )
-def test_any_input_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_any_input_is_read_or_refused_without_a_crash(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     path = tmp_path_factory.getbasetemp() / "any-locomo.json"
     path.write_bytes(content)
     try:
@@ -193,7 +195,7 @@ def test_any_input_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, 
         orjson.dumps(dict(item.origin))
 
 
-def test_an_entry_nested_too_deeply_to_be_written_back_is_read(tmp_path: Path) -> None:
+def test_an_entry_nested_too_deeply_to_serialise_is_still_read(tmp_path: Path) -> None:
     deep = b'{"speaker": "Ana", "dia_id": "D1:1", "text": "hello", "more": ' + b"[" * 900 + b"]" * 900 + b"}"
     path = tmp_path / "deep.json"
     path.write_bytes(orjson.dumps(sample(session_1=["HERE"])).replace(b'"HERE"', deep))
@@ -203,7 +205,7 @@ def test_an_entry_nested_too_deeply_to_be_written_back_is_read(tmp_path: Path) -
 
 
 @needs_shared
-def test_the_real_dialogues_are_those_of_the_benchmark() -> None:
+def test_the_real_files_hold_all_dialogues_of_the_benchmark() -> None:
     assert [path.stem for path in BENCH] == [f"locomo-conv-{number}" for number in (43, 50, 41, 48, 26, 30)]
     ours: dict[str, list[Any]] = {}
     for item in read(SHARED / "data/locomo/locomo10.json"):

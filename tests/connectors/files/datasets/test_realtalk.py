@@ -41,7 +41,7 @@ def write(tmp_path: Path, document: Any, name: str = "Chat_12_Ana_Ben.json") -> 
     return path
 
 
-def test_an_entry_becomes_a_message_and_sessions_come_in_numeric_order(tmp_path: Path) -> None:
+def test_entries_become_messages_and_sessions_are_read_in_numeric_order(tmp_path: Path) -> None:
     late = entry("D10:1", speaker="Ben Lee", clean_text="bye", date_time="01.02.2024, 00:00:00")
     path = write(
         tmp_path, {"name": {}, "session_10": [late], "events_session_2": [], "session_2": [entry("D2:1")]}
@@ -61,25 +61,25 @@ def test_an_entry_becomes_a_message_and_sessions_come_in_numeric_order(tmp_path:
     ("name", "channel"),
     [("Chat_3_Kevin_Paola.json", "realtalk-3"), ("Chat_3.json", "realtalk-3"), ("Our Chat.json", "our chat")],
 )
-def test_the_channel_is_the_number_of_the_chat_or_else_the_stem(
+def test_the_channel_is_the_chat_number_or_else_the_file_stem(
     tmp_path: Path, name: str, channel: str
 ) -> None:
     [item] = read(write(tmp_path, {"session_1": [entry("D1:1")]}, name))
     assert fields(item)["channel"] == channel
 
 
-def test_a_caption_stands_behind_the_text_or_alone(tmp_path: Path) -> None:
+def test_a_caption_follows_the_text_or_stands_alone(tmp_path: Path) -> None:
     entries = [entry("D1:1", blip_caption="a cat"), entry("D1:2", clean_text="", blip_caption="a dog")]
     texts = [fields(item)["text"] for item in read(write(tmp_path, {"session_1": entries}))]
     assert texts == ["hello [shares image: a cat]", "[shares image: a dog]"]
 
 
-def test_white_space_around_a_text_is_left_out(tmp_path: Path) -> None:
+def test_white_space_around_a_text_is_removed(tmp_path: Path) -> None:
     [item] = read(write(tmp_path, {"session_1": [entry("D1:1", clean_text="\n so\nodd 😓 ")]}))
     assert fields(item)["text"] == "so\nodd 😓"
 
 
-def test_a_damaged_entry_costs_no_valid_one(tmp_path: Path) -> None:
+def test_a_damaged_entry_does_not_affect_valid_ones(tmp_path: Path) -> None:
     damaged = [
         entry("D1:1"),
         entry("D1:2", speaker=None),
@@ -95,7 +95,7 @@ def test_a_damaged_entry_costs_no_valid_one(tmp_path: Path) -> None:
     assert [fields(item)["id"] for item in items if isinstance(item.value, dict)] == ["D1:1", "D1:8", "D3:1"]
     assert [(i.origin[1][1], str(i.value)) for i in items if isinstance(i.value, MessageError)] == [
         ("session_1 D1:2", "speaker is missing"),
-        ("session_1 D1:3", "date_time is '2023-12-29 17:05:12': it should read like '29.12.2023, 17:05:12'"),
+        ("session_1 D1:3", "date_time is '2023-12-29 17:05:12': expected a time like '29.12.2023, 17:05:12'"),
         ("session_1 D1:4", "date_time must be a string, not int"),
         ("session_1 message 5", "a message must be an object, not list"),
         ("session_1 D1:6", "clean_text is missing"),
@@ -108,7 +108,7 @@ def test_a_damaged_entry_costs_no_valid_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"[", b"[]", b"{}", b'"x"', b'{"session_1": {}}', b'{"session_one": []}']
 )
-def test_another_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_a_file_in_another_format_is_refused_with_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.json"
     path.write_bytes(content)
     with pytest.raises(FormatError) as refused:
@@ -136,7 +136,9 @@ JSON = st.recursive(
 
 @settings(database=None, deadline=None, max_examples=300)
 @given(content=JSON.map(orjson.dumps) | JSON.map(lambda it: orjson.dumps({"session_1": [it]})) | st.binary())
-def test_any_input_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_any_input_is_read_or_refused_without_a_crash(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     path = tmp_path_factory.getbasetemp() / "any-realtalk.json"
     path.write_bytes(content)
     try:
@@ -149,7 +151,7 @@ def test_any_input_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, 
 
 
 @needs_shared
-def test_the_real_chats_are_those_of_the_benchmark() -> None:
+def test_the_real_files_hold_all_chats_of_the_benchmark() -> None:
     assert [path.stem for path in BENCH] == [f"realtalk-{number}" for number in (2, 9, 10, 4, 7, 8)]
     ours: dict[str, list[Any]] = {}
     for chat in sorted((SHARED / "data/realtalk").glob("Chat_*.json")):
