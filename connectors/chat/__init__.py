@@ -1,1 +1,1 @@
-"""Live chat: an inbox on disk, and the platforms that fill it."""
+"""Live chat platforms, and the inbox on disk that they fill."""

@@ -1,4 +1,4 @@
-"""What goes wrong with a chat platform, and is a person's to mend."""
+"""Errors of chat platforms that a user can fix."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["ChatError"]
 
 
 class ChatError(BackscrollError):
-    """A platform cannot be listened to; one line says which, why and what would be right."""
+    """A chat platform cannot be read. The message is one line: the platform, the problem, the fix."""

@@ -1,11 +1,11 @@
-"""The inbox: what a chat platform sent, durable on disk before it is acknowledged, read like a topic.
+"""The inbox stores what a chat platform sends, so that the dataflow can read it like a topic.
 
-A platform does not keep its events for a reader that was away, so they are written here first, in order
-of arrival, and the dataflow reads them from an offset as it would read a partition. The inbox also
-remembers which messages it has handed on, by id alone, so that a delivery that comes again changes
-nothing, and what was missed can be found by reading the platform's history again.
+A platform does not keep events for a reader that was offline. So each event is written to disk here, in
+order of arrival, before it is acknowledged; the dataflow then reads from an offset, as from a partition.
+The inbox also remembers the ids of messages it has passed on. Repeated deliveries therefore change
+nothing, and missed messages can be found by reading the platform's history again.
 
-Each thread opens an `Inbox` of its own on the file (SQLite, write-ahead log).
+Each thread opens its own `Inbox` on the file (SQLite, write-ahead log).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ DELETE FROM events WHERE number <= :done AND (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event as the dataflow reads it: its offset, and a message as JSON."""
+    """An event as the dataflow reads it: its offset, and the message as JSON."""
 
     number: int
     channel: str
@@ -67,7 +67,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A message that was handed on: a digest of its last text, None once it may not be stored."""
+    """A message that was passed on. `digest` is of its latest text; None if it must not be stored."""
 
     id: str
     thread: str | None
@@ -76,13 +76,13 @@ class Known:
 
 
 class Inbox:
-    """The file of one platform.
+    """The inbox of one platform.
 
     Args:
-        path: made when it is absent, readable by its owner alone.
+        path: the file; created if missing, readable only by its owner.
 
     Raises:
-        LiveError: it cannot be used, or another version of Backscroll made it.
+        ChatError: the file cannot be used, or was written by an incompatible version of Backscroll.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,13 +92,13 @@ class Inbox:
             self._database = sqlite3.connect(path, isolation_level=None, timeout=30.0)
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version not in (0, _VERSION):
-                raise ChatError(f"inbox {path} is of version {version}: this program reads {_VERSION}")
+                raise ChatError(f"inbox {path} has version {version}: this program reads {_VERSION}")
             for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
                 self._database.execute(f"PRAGMA {pragma}")
             if not version:
                 self._database.executescript(_TABLES)
         except (OSError, sqlite3.Error) as err:
-            raise ChatError(f"inbox {path} cannot be used: {err}") from err
+            raise ChatError(f"cannot open inbox {path}: {err}") from err
 
     def close(self) -> None:
         """Close the file."""
@@ -106,7 +106,7 @@ class Inbox:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written inside is on disk afterwards, or none of it."""
+        """Write everything inside the block to disk, or nothing if it raises."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -115,19 +115,19 @@ class Inbox:
             raise
         self._database.execute("COMMIT")
 
-    # What arrived and was not looked at yet
+    # Arrivals that have not been processed yet
 
     def arrive(self, arrival: Mapping[str, Any]) -> None:
-        """Keep what a platform sent; it may be acknowledged afterwards."""
+        """Store what a platform sent; acknowledge it only after this returns."""
         self._database.execute("INSERT INTO arrivals (body) VALUES (?)", (_json(arrival),))
 
     def next_arrival(self) -> tuple[int, bytes] | None:
-        """The oldest arrival that was not dropped, with its number."""
+        """The oldest stored arrival, with its number."""
         row = self._database.execute("SELECT number, body FROM arrivals ORDER BY number LIMIT 1").fetchone()
         return None if row is None else (row[0], row[1])
 
     def drop_arrival(self, number: int) -> None:
-        """It was handed on, or is of no interest."""
+        """Remove an arrival that was passed on or is not needed."""
         self._database.execute("DELETE FROM arrivals WHERE number = ?", (number,))
 
     # Messages
@@ -135,14 +135,14 @@ class Inbox:
     def offer(
         self, message: Mapping[str, Any], digest: bytes, *, edited: str | None = None, is_new: bool = True
     ) -> None:
-        """Hand on a message in its present form, unless that was done before.
+        """Pass on a message in its current form, unless that form was passed on before.
 
         Args:
-            message: as `parse_message` takes it, a post.
-            digest: of its text as the platform has it.
+            message: a post, as `parse_message` takes it.
+            digest: the digest of its text on the platform.
             edited: the time of its last edit.
-            is_new: whether a message that is not known belongs to the stream; else only its edit does,
-                for a history that was recorded in another way.
+            is_new: whether to pass on an unknown message as a post. If false, only its edit is passed on,
+                as the message itself was recorded by other means.
         """
         known = self.known(message["channel"], message["id"])
         if known is None:
@@ -156,13 +156,13 @@ class Inbox:
             self._append("edit", {**message, "op": "edit", "ts": edited})
 
     def erase(self, channel: str, id_: str, ts: str, *, was_stored: bool = True) -> None:
-        """A message may not be stored, now and later.
+        """Mark a message as one that must never be stored.
 
         Args:
-            channel: its channel's name.
-            id_: the message.
-            ts: since when.
-            was_stored: whether it may be in the history; a deletion is handed on then.
+            channel: the name of its channel.
+            id_: the message's id.
+            ts: the time of the deletion.
+            was_stored: whether the history may hold the message; if so, a deletion is passed on.
         """
         known = self.known(channel, id_)
         if known is not None and known.digest is None:
@@ -174,14 +174,14 @@ class Inbox:
             self._append("delete", {"op": "delete", "channel": channel, "id": id_, "ts": ts})
 
     def known(self, channel: str, id_: str) -> Known | None:
-        """What is remembered of a message."""
+        """What the inbox remembers of a message, or None."""
         row = self._database.execute(
             "SELECT id, thread, author, digest FROM known WHERE channel = ? AND id = ?", (channel, id_)
         ).fetchone()
         return None if row is None else Known(*row)
 
     def known_since(self, channel: str, id_: str) -> list[Known]:
-        """What is remembered of messages whose ids, as texts, are not below one."""
+        """What the inbox remembers of the messages whose id, compared as text, is at least `id_`."""
         rows = self._database.execute(
             "SELECT id, thread, author, digest FROM known WHERE channel = ? AND id >= ? ORDER BY id",
             (channel, id_),
@@ -191,7 +191,7 @@ class Inbox:
     # Channels and facts
 
     def channel_name(self, identity: str, wanted: str = "") -> str:
-        """The name of a conversation: the one it had first, told apart where another had it before."""
+        """The channel name of a conversation: the name it had first, made unique by adding its identity."""
         row = self._database.execute("SELECT name FROM channels WHERE identity = ?", (identity,)).fetchone()
         if row is not None:
             return str(row[0])
@@ -202,27 +202,27 @@ class Inbox:
         return name
 
     def begins(self, identity: str) -> str | None:
-        """Where the stream of a conversation begins; None while its past has not been read."""
+        """Where the stream of a conversation starts; None until its history has been read."""
         row = self._database.execute("SELECT begins FROM channels WHERE identity = ?", (identity,)).fetchone()
         return None if row is None else row[0]
 
     def begin(self, identity: str, begins: str) -> None:
-        """The past of a conversation has been read."""
+        """Record that the history of a conversation has been read, from `begins` on."""
         self._database.execute("UPDATE channels SET begins = ? WHERE identity = ?", (begins, identity))
 
     def fact(self, name: str) -> str | None:
-        """What was noted last."""
+        """The value last noted under a name, or None."""
         row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def note(self, name: str, value: str) -> None:
-        """Note a fact."""
+        """Store a value under a name, replacing the previous one."""
         self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
-    # The dataflow's side
+    # For the dataflow
 
     def read(self, after: int, limit: int) -> list[Entry]:
-        """Events with offsets above one, in order."""
+        """Up to `limit` events with offsets above `after`, in order."""
         rows = self._database.execute(
             "SELECT number, channel, id, body FROM events WHERE number > ? ORDER BY number LIMIT ?",
             (after, limit),
@@ -230,7 +230,7 @@ class Inbox:
         return [Entry(*row) for row in rows]
 
     def messages(self, channel: str) -> Iterator[bytes]:
-        """Every event of a channel that is still here, as JSON, in order."""
+        """Every event of a channel that the inbox still holds, as JSON, in order."""
         rows = self._database.execute("SELECT body FROM events WHERE channel = ? ORDER BY number", (channel,))
         return (body for (body,) in rows)
 
@@ -241,16 +241,20 @@ class Inbox:
         return 0 if row is None else int(row[0])
 
     def trim(self, done: int, keep: timedelta) -> None:
-        """Delete what the dataflow is done with: what is older, and what was deleted in the chat.
+        """Delete events that the dataflow has finished with: old ones, and those deleted in the chat.
 
         Args:
-            done: the dataflow never comes back to events up to this offset.
-            keep: how long the others stay, for catch-ups of windows that are open.
+            done: the dataflow never reads events up to this offset again.
+            keep: how long to keep finished events, for catch-ups on open windows.
         """
         before = (datetime.now(UTC) - keep).isoformat()
-        with suppress(sqlite3.OperationalError):  # it is locked, as by a large backfill: later, then
+        with suppress(
+            sqlite3.OperationalError
+        ):  # locked, for example by a large backfill: the next call tries again
             self._database.execute(_TRIM, {"done": done, "before": before})
-            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted text is out of the log, too
+            self._database.execute(
+                "PRAGMA wal_checkpoint(TRUNCATE)"
+            )  # removes deleted text from the log as well
 
     def _append(self, op: str, message: Mapping[str, Any]) -> None:
         received = datetime.now(UTC).isoformat()
@@ -268,7 +272,7 @@ class Inbox:
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
-    """JSON in UTF-8, in which half a surrogate pair, which some clients send, is a question mark."""
+    """JSON in UTF-8; a lone surrogate, which some clients send, becomes a question mark."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:

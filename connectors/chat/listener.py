@@ -1,4 +1,4 @@
-"""A chat platform, listened to on a thread of its own: what it says goes to the inbox."""
+"""Listen to a chat platform on a separate thread, and fill its inbox."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ __all__ = ["ChatRequest", "ChatResponder", "Listener", "OptOut", "Platform"]
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """Somebody asks in a channel what they missed.
+    """A person asks in a channel what they missed.
 
-    `channel` is its name, `person` their id, `name` what they are called, `since` the span in their words.
+    `channel` is the channel's name, `person` their id, `name` their name, `since` the time span as they
+    wrote it.
     """
 
     channel: str
@@ -32,24 +33,24 @@ class ChatRequest:
     since: str
 
 
-# The parts of an answer, none longer than so many characters.
+# Returns the parts of the answer; no part is longer than the given number of characters.
 ChatResponder: TypeAlias = Callable[[ChatRequest, int], Awaitable[list[str]]]
 
 
 class Platform(Protocol):
-    """What is listened to."""
+    """A chat platform to listen to."""
 
     async def listen(self, inbox: Inbox, listener: Listener) -> None:
-        """Fill the inbox until cancelled; goes on by itself where an outage may pass.
+        """Fill the inbox until cancelled; retries by itself during outages.
 
         Raises:
-            LiveError: it cannot go on.
+            ChatError: the platform cannot be read, and retrying would not help.
         """
         ...
 
 
 class OptOut:
-    """Tells which messages must not be stored: those that hold a word of the user's choice.
+    """Tells which messages must not be stored: those that contain a configured word.
 
     >>> OptOut("#nolog").asked_in("off the record #NoLog, please"), OptOut("#nolog").asked_in("#nologs")
     (True, False)
@@ -62,25 +63,25 @@ class OptOut:
         self._pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE) if word else None
 
     def asked_in(self, text: str) -> bool:
-        """Whether the text holds the word."""
+        """Whether the text contains the word."""
         return self._pattern is not None and self._pattern.search(text) is not None
 
 
 class Listener:
-    """Runs a platform's coroutine on a thread, until it fails or is closed.
+    """Runs a platform's `listen` on a thread until it fails or is closed.
 
     Args:
-        name: of the platform, as its partition is called.
-        platform: what to listen to.
-        path: of the inbox.
+        name: the platform's name, also the name of its partition.
+        platform: the platform to listen to.
+        path: the inbox file.
     """
 
     def __init__(self, name: str, platform: Platform, path: Path) -> None:
         self.name = name
         self.path = path
         self.error: BaseException | None = None
-        self.answering: float | None = None  # since when the platform does; monotonic seconds
-        self.is_current = False  # whether everything that was missed has been read
+        self.answering: float | None = None  # since when the platform answers; monotonic seconds
+        self.is_current = False  # whether all missed messages have been read
         self.ends: Mapping[str, int] = {}
         self._platform = platform
         self._loop = asyncio.new_event_loop()
@@ -88,18 +89,18 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name=f"listen-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         self._thread.start()
 
     def close(self, seconds: float = 2.0) -> None:
-        """End the thread; waits that long at most."""
+        """Stop the thread; waits at most `seconds`."""
         if self._thread.is_alive():
-            with suppress(RuntimeError):  # it ends by itself at this moment
+            with suppress(RuntimeError):  # the loop is closing by itself
                 self._loop.call_soon_threadsafe(self._cancel)
             self._thread.join(seconds)
 
     def connected(self, is_connected: bool) -> None:
-        """The platform answers, or does not any more."""
+        """Note whether the platform answers."""
         self.answering = (self.answering or time.monotonic()) if is_connected else None
 
     def _cancel(self) -> None:
@@ -114,7 +115,7 @@ class Listener:
         except asyncio.CancelledError:
             pass
         except sqlite3.Error as err:
-            self.error = ChatError(f"inbox {self.path} cannot be used: {err}")
+            self.error = ChatError(f"cannot use inbox {self.path}: {err}")
         except BaseException as err:
             self.error = err
         finally:

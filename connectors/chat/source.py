@@ -1,4 +1,4 @@
-"""A live chat platform as a Bytewax source: one partition, the inbox that a listener fills."""
+"""A live chat platform as a Bytewax source. Its only partition is the inbox that a listener fills."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _THROTTLED = timedelta(milliseconds=20)
 _PAUSE = timedelta(milliseconds=50)
 
 
-_SAFE = timedelta(seconds=30)  # after which no restart comes back to what a snapshot was past
+_SAFE = timedelta(seconds=30)  # after this time, no restart returns to before a snapshot
 
 
 class InboxSource(FixedPartitionedSource[Received, State]):
-    """Reads the inbox of a listener, which it starts and ends.
+    """Reads the inbox of a listener, which it starts and stops.
 
     Args:
         listener: fills the inbox.
         feed: the engine.
-        lateness: how much older than the greatest event time a message may be.
-        keep: how long events stay in the inbox when the dataflow is done with them.
+        lateness: how much older than the latest event time a message may be.
+        keep: how long events stay in the inbox after the dataflow has finished with them.
     """
 
     def __init__(

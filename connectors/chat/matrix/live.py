@@ -1,7 +1,8 @@
-"""Matrix, live: what `/sync` tells of the rooms that an account is in, and the history before it.
+"""Live Matrix: reads an account's rooms with `/sync`, and their history with `/messages`.
 
-The place in the stream of events, a sync token, is written together with the events before it, so a
-restart goes on exactly there. Encrypted rooms are not read. https://spec.matrix.org/latest/client-server-api/#syncing
+The sync token, which marks the place in the stream of events, is stored together with the events before
+it, so a restart continues exactly there. Encrypted rooms are not read.
+https://spec.matrix.org/latest/client-server-api/#syncing
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ _LOG = logging.getLogger(__name__)
 _COMMAND = "!catchup"
 
 
-_CHARACTERS = 2_000  # of a message
+_CHARACTERS = 2_000  # per message
 
 
-_PAGE = 100  # events
+_PAGE = 100  # events per request
 
 
-_STALE_SECONDS = 300.0  # after which a command is answered no more
+_STALE_SECONDS = 300.0  # older commands are not answered
 
 
 _REFUSED = ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED")
@@ -63,15 +64,15 @@ _REFUSED = ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED")
 
 @dataclass(frozen=True, slots=True)
 class MatrixLive:
-    """A homeserver, as an account sees it: the rooms that it has joined.
+    """A Matrix account to listen with; it reads the rooms that the account has joined.
 
     Args:
-        homeserver: its URL.
-        access_token: of the account.
-        backfill: how much of a room's past is read when it is met first.
+        homeserver: the URL of the homeserver.
+        access_token: the account's access token.
+        backfill: how much history to read when a room is first seen.
         opt_out: which messages must not be stored.
-        answer: answers the message `!catchup`; None to have none.
-        wait_seconds: that the server may take to answer a sync.
+        answer: answers the message `!catchup`; None to ignore it.
+        wait_seconds: how long the server may take to answer a sync.
     """
 
     homeserver: str
@@ -85,9 +86,9 @@ class MatrixLive:
         """Fill the inbox until cancelled.
 
         Raises:
-            LiveError: the token is refused.
+            ChatError: the homeserver rejects the token.
         """
-        logging.getLogger("nio").setLevel(logging.CRITICAL)  # it quotes events that it finds odd
+        logging.getLogger("nio").setLevel(logging.CRITICAL)  # its log lines may quote chat
         client = AsyncClient(self.homeserver, config=AsyncClientConfig(max_timeouts=0))
         client.access_token = self.access_token.get_secret_value()
         try:
@@ -97,11 +98,11 @@ class MatrixLive:
 
 
 class _Away(Exception):
-    """The homeserver cannot answer now."""
+    """The homeserver does not answer at the moment."""
 
 
 class _MatrixSession:
-    """One run: syncs, each taken as a whole."""
+    """One run: a series of syncs, each processed as a whole."""
 
     def __init__(self, matrix: MatrixLive, client: AsyncClient, inbox: Inbox, listener: Listener) -> None:
         self._matrix = matrix
@@ -109,11 +110,11 @@ class _MatrixSession:
         self._inbox = inbox
         self._listener = listener
         self._knows_rooms = False
-        self._unreadable = set[str]()  # encrypted rooms that were warned of
+        self._unreadable = set[str]()  # encrypted rooms already warned about
         self._answers = set[asyncio.Task[None]]()
 
     async def run(self) -> None:
-        """Sync until cancelled: an outage passes."""
+        """Sync until cancelled, retrying during outages."""
         pause = 1.0
         try:
             while True:
@@ -130,7 +131,7 @@ class _MatrixSession:
                     why = type(err).__name__
                 self._listener.connected(False)
                 self._listener.is_current = False
-                _LOG.warning("matrix: %s: trying again", why)
+                _LOG.warning("matrix: request failed (%s): retrying", why)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 60.0)
         finally:
@@ -138,14 +139,14 @@ class _MatrixSession:
                 task.cancel()
 
     async def _sync(self) -> None:
-        """Ask what is new since the last time, and hand it on."""
+        """Fetch what is new since the last sync, and pass it on."""
         since = self._inbox.fact("since")
         waiting = self._listener.is_current and self._knows_rooms
         response = self._checked(
             await self._client.sync(
                 timeout=int(self._matrix.wait_seconds * 1000) if waiting else 0,
                 since=since,
-                full_state=not self._knows_rooms,  # names are told again after a restart
+                full_state=not self._knows_rooms,  # after a restart, fetch all names again
             ),
             SyncResponse,
         )
@@ -164,7 +165,7 @@ class _MatrixSession:
             self._answer_all(rooms, self._matrix.answer)
 
     async def _past(self, room: str, start: str, since: str | None) -> list[dict[str, Any]]:
-        """The events before a token, oldest first: back to the last sync, or to the backfill's bound."""
+        """The events before a token, oldest first, back to the last sync or the backfill limit."""
         begins = self._inbox.begins(room)
         oldest = self._oldest() if begins is None else int(begins)
         found = list[dict[str, Any]]()
@@ -174,7 +175,7 @@ class _MatrixSession:
                 room, start=token, end=None if begins is None else since, limit=_PAGE
             )
             if isinstance(response, ErrorResponse) and response.status_code == "M_FORBIDDEN":
-                _LOG.warning("matrix: the past of room %s may not be read", room)
+                _LOG.warning("matrix: no permission to read the history of room %s", room)
                 break
             page = self._checked(response, RoomMessagesResponse)
             found += ({**event.source, "room_id": room} for event in page.chunk)
@@ -184,7 +185,7 @@ class _MatrixSession:
         return [event for event in reversed(found) if _sent(event) >= oldest]
 
     def _take(self, rooms: Mapping[str, Sequence[Mapping[str, Any]]], token: str) -> None:
-        """Hand on the events of a sync; they and the token are one transaction."""
+        """Pass on the events of a sync, in one transaction with its token."""
         with self._inbox.transaction():
             for room, events in rooms.items():
                 begins, name = self._inbox.begins(room), self._inbox.channel_name(room, self._room_name(room))
@@ -192,13 +193,13 @@ class _MatrixSession:
                     try:
                         self._offer(event, room, name)
                     except MessageError as err:
-                        _LOG.warning("matrix: a message of %s was left out: %s", name, err)
+                        _LOG.warning("matrix: skipped a message in %s: %s", name, err)
                 if begins is None:
                     self._inbox.begin(room, str(self._oldest()))
             self._inbox.note("since", token)
 
     def _offer(self, event: Mapping[str, Any], room: str, name: str) -> None:
-        """Hand on what an event says, if it is a message, an edit or a redaction."""
+        """Pass on an event if it is a message, an edit or a redaction."""
         kind, content, id_ = text_in(event, "type"), object_in(event, "content"), text_in(event, "event_id")
         if kind == "m.room.redaction":
             target = text_in(event, "redacts") or text_in(content, "redacts")
@@ -206,7 +207,7 @@ class _MatrixSession:
                 self._inbox.erase(name, target, _time(event))
         elif kind == "m.room.encrypted" and room not in self._unreadable:
             self._unreadable.add(room)
-            _LOG.warning("matrix: %s is encrypted: it is not read", name)
+            _LOG.warning("matrix: %s is encrypted and will not be read", name)
         if kind not in ("m.room.message", "m.sticker") or event.get("sender") == self._client.user_id:
             return
         if is_redacted(event) or not content:
@@ -220,7 +221,7 @@ class _MatrixSession:
         if target is not None:
             known = self._inbox.known(name, target)
             if known is None or known.author != event.get("sender"):
-                return  # nobody may edit what others wrote
+                return  # people may edit only their own messages
             value, text, edited = {**value, "id": target}, new_body(event), value["ts"]
         if not text:
             return
@@ -245,17 +246,17 @@ class _MatrixSession:
         return int((time.time() - self._matrix.backfill.total_seconds()) * 1000)
 
     def _checked(self, response: Any, kind: type[Any]) -> Any:
-        """A response of the kind that was asked for.
+        """Return the response if it is of the expected kind.
 
         Raises:
-            LiveError: the token is refused.
-            _Away: anything else.
+            ChatError: the homeserver rejects the token.
+            _Away: any other error.
         """
         if isinstance(response, kind):
             return response
         code = str(getattr(response, "status_code", "") or type(response).__name__)
         if code in _REFUSED:
-            raise ChatError(f"matrix: the access token was refused ({code}): make a new one")
+            raise ChatError(f"matrix: the homeserver rejected the access token ({code}): create a new one")
         raise _Away(code)
 
     # The command
@@ -270,7 +271,7 @@ class _MatrixSession:
                     task.add_done_callback(self._answers.discard)
 
     async def _reply(self, event: Mapping[str, Any], room: str, answer: ChatResponder) -> None:
-        """Answer `!catchup` in a thread of that message: Matrix has no message for one person alone."""
+        """Answer `!catchup` in a thread, as Matrix has no message that only one person sees."""
         id_, person = text_in(event, "event_id"), text_in(event, "sender")
         asked = text_in(object_in(event, "content"), "body").strip().removeprefix(_COMMAND).strip()
         name = self._name_of(room, person) or person
@@ -286,12 +287,12 @@ class _MatrixSession:
                 content = {"msgtype": "m.notice", "body": part, "m.relates_to": thread, "m.mentions": {}}
                 sent = await self._client.room_send(room, "m.room.message", content)
                 self._checked(sent, RoomSendResponse)
-        except Exception as err:  # listening goes on; its text may hold chat
-            _LOG.warning("matrix: a catch-up was not answered: %s", type(err).__name__)
+        except Exception as err:  # keep listening; the error's text may hold chat
+            _LOG.warning("matrix: could not answer a catch-up request: %s", type(err).__name__)
 
 
 def _asks(event: Mapping[str, Any]) -> bool:
-    """Whether a message is the command."""
+    """Whether a message is the `!catchup` command."""
     content = object_in(event, "content")
     word = text_in(content, "body").split(maxsplit=1)[:1]
     return event.get("type") == "m.room.message" and word == [_COMMAND] and replaced(event) is None

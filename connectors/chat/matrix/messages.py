@@ -1,4 +1,4 @@
-"""A message of Matrix as the message schema has it, from an export, `/sync` or `/messages`.
+"""Convert Matrix messages to the message schema, from an export, `/sync` or `/messages`.
 
 https://spec.matrix.org/latest/client-server-api/#instant-messaging
 """
@@ -21,10 +21,10 @@ _FILES = ("m.file", "m.image", "m.video", "m.audio")
 
 
 def posted(event: Mapping[str, Any]) -> dict[str, Any]:
-    """A message event as `parse_message` takes it, with ids in place of names.
+    """A message event as `parse_message` takes it, still with ids instead of names.
 
     Raises:
-        MessageError: it has no possible time.
+        MessageError: its time is missing or invalid.
     """
     content, sender = object_in(event, "content"), text_in(event, "sender")
     relation = object_in(content, "m.relates_to")
@@ -37,7 +37,7 @@ def posted(event: Mapping[str, Any]) -> dict[str, Any]:
     }
     if relation.get("rel_type") == "m.thread":
         value["thread"] = text_in(relation, "event_id") or None
-    falls_back = relation.get("is_falling_back") is True  # names the last message of the thread only
+    falls_back = relation.get("is_falling_back") is True  # then it only points to the thread's last message
     answered = "" if falls_back else text_in(object_in(relation, "m.in_reply_to"), "event_id")
     return value | ({"reply_to": answered} if answered else {})
 
@@ -45,13 +45,13 @@ def posted(event: Mapping[str, Any]) -> dict[str, Any]:
 def with_names(
     value: Mapping[str, Any], text: str, *, channel: str, name_of: Callable[[str], str | None]
 ) -> dict[str, Any]:
-    """What `posted` made, with names of people, the room's name and a permalink.
+    """Add names of people, the room's name and a permalink to a message.
 
     Args:
-        value: the message.
-        text: its last text.
+        value: the message, as returned by `posted`.
+        text: its latest text.
         channel: the room's name.
-        name_of: the name of a person in the room.
+        name_of: returns the name of a person in the room.
     """
     room, sender = value["channel"], value["author"]["id"]
 
@@ -68,13 +68,13 @@ def with_names(
 
 
 def replaced(event: Mapping[str, Any]) -> str | None:
-    """The id of the message that an event is a new version of; None for a message of its own."""
+    """The id of the message that an event edits; None if the event is not an edit."""
     relation = object_in(object_in(event, "content"), "m.relates_to")
     return text_in(relation, "event_id") if relation.get("rel_type") == "m.replace" else None
 
 
 def new_body(event: Mapping[str, Any]) -> str:
-    """The text of a new version."""
+    """The new text of an edit."""
     return message_body(object_in(object_in(event, "content"), "m.new_content"))
 
 
@@ -84,7 +84,7 @@ def is_redacted(event: Mapping[str, Any]) -> bool:
 
 
 def message_body(content: Mapping[str, Any]) -> str:
-    """What a message says, without the quotation that older clients put before a reply."""
+    """The text of a message, without the quotation that older clients put before a reply."""
     body, file = text_in(content, "body"), text_in(content, "filename")
     if object_in(object_in(content, "m.relates_to"), "m.in_reply_to") and body.startswith("> "):
         body = re.sub(r"\A(?:>[^\n]*\n)+\n?", "", body)

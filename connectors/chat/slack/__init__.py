@@ -1,1 +1,1 @@
-"""Live Slack: events, history, answers."""
+"""Live Slack: events, history and answers to commands."""

@@ -1,4 +1,4 @@
-"""Answers to a slash command, which only who gave it sees.
+"""Answer slash commands; only the person who gave the command sees the answer.
 
 https://docs.slack.dev/interactivity/implementing-slash-commands
 """
@@ -15,17 +15,17 @@ from backscroll.connectors.files.base.fields import text_in
 
 __all__ = ["CHARACTERS", "send_answer"]
 
-CHARACTERS = 4_000  # of a message
+CHARACTERS = 4_000  # per message
 
 
-_RESPONSES = 5  # that a command's address takes
+_RESPONSES = 5  # messages that a command's `response_url` accepts
 
 
 async def send_answer(client: AsyncWebClient, command: Mapping[str, Any], parts: Sequence[str]) -> None:
-    """Send the parts in order, to the command's address as long as that takes them.
+    """Send the parts in order: the first to the command's `response_url`, the rest as ephemeral messages.
 
     Raises:
-        aiohttp.ClientError, SlackApiError: Slack did not take one.
+        aiohttp.ClientError, SlackApiError: Slack did not accept a part.
     """
     async with aiohttp.ClientSession() as session:
         for part in parts[:_RESPONSES]:

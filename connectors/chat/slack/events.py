@@ -1,7 +1,7 @@
-"""Events of Slack's Events API, cut down to what the inbox needs, before anything is written to disk.
+"""Reduce events of Slack's Events API to what the inbox needs, before anything is written to disk.
 
-Link unfurls arrive as edits whose text is unchanged, and are none. A message that asks not to be stored
-loses its text here. https://docs.slack.dev/reference/events
+Link unfurls arrive as edits with unchanged text, and are ignored. A message that must not be stored loses
+its text here. https://docs.slack.dev/reference/events
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _UNKNOWN = SlackNames()
 
 
 def arrival(event: Mapping[str, Any], opt_out: OptOut) -> dict[str, Any] | None:
-    """What an event says, or None where it is of no interest.
+    """The event in reduced form, or None if it can be ignored.
 
-    `kind` is `post`, `edit` (with the time `edited`), `delete`, `withhold` (it must not be stored),
-    `joined` or `user`; a message stands under `message`, an id under `id`.
+    `kind` is `post`, `edit` (with the time `edited`), `delete`, `withhold` (the message must not be stored),
+    `joined` or `user`. `message` holds the message, `id` its id.
     """
     kind = text_in(event, "type")
     if kind in ("user_change", "team_join"):
@@ -45,14 +45,14 @@ def arrival(event: Mapping[str, Any], opt_out: OptOut) -> dict[str, Any] | None:
 
 
 def raw_text(message: Mapping[str, Any]) -> str:
-    """The text with the ids of people and channels: the same whatever these are called."""
+    """The text with ids of people and channels, so that it does not depend on their names."""
     return message_text(message, _UNKNOWN)
 
 
 def _changed(event: Mapping[str, Any], place: Mapping[str, str], opt_out: OptOut) -> dict[str, Any] | None:
     message, former = object_in(event, "message"), object_in(event, "previous_message")
     id_, text = text_in(message, "ts"), raw_text(message)
-    if text_in(message, "subtype") == "tombstone":  # of a message that has replies
+    if text_in(message, "subtype") == "tombstone":  # a deleted message that has replies
         return {"kind": "delete", **place, "id": id_}
     if opt_out.asked_in(text):
         return {"kind": "withhold", **place, "id": id_, "was_stored": True}

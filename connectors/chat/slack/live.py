@@ -1,7 +1,8 @@
-"""Slack, live: events over Socket Mode, and what was missed from the channels' history.
+"""Live Slack: reads events over Socket Mode, and missed messages from the channels' history.
 
-An event is on disk before its envelope is acknowledged. What is not acknowledged, or was sent while
-nobody listened, is found when the history is read again, at the start and after each connection.
+An event is written to disk before its envelope is acknowledged. Events that were not acknowledged, or
+were sent while nobody listened, are found by reading the history again, at the start and after each
+reconnect.
 https://docs.slack.dev/apis/events-api/using-socket-mode
 """
 
@@ -43,24 +44,24 @@ _LOG = logging.getLogger(__name__)
 _ALIVE_SECONDS = 10.0
 
 
-_AFTER_A_START, _AFTER_A_GAP = timedelta(days=1), timedelta(minutes=10)  # that are read once more
+_AFTER_A_START, _AFTER_A_GAP = timedelta(days=1), timedelta(minutes=10)  # how far back to read again
 
 
-_THREADS = timedelta(days=7)  # how old a message may be whose new replies are looked for
+_THREADS = timedelta(days=7)  # older messages are not checked for new replies
 
 
 @dataclass(frozen=True, slots=True)
 class SlackLive:
-    """A workspace, as an app sees it: the channels it was invited to.
+    """A Slack app to listen with; it reads the channels that the app was invited to.
 
     Args:
-        app_token: `xapp-...`, of the connection.
-        bot_token: `xoxb-...`, of the Web API.
-        backfill: how much of a channel's past is read when it is met first.
+        app_token: the `xapp-...` token, for the Socket Mode connection.
+        bot_token: the `xoxb-...` token, for the Web API.
+        backfill: how much history to read when a channel is first seen.
         opt_out: which messages must not be stored.
-        answer: answers the command `/catchup`; None to have none.
-        api_url: of the Web API.
-        ping_seconds: between pings of the connection.
+        answer: answers the command `/catchup`; None to ignore it.
+        api_url: the URL of the Web API.
+        ping_seconds: seconds between pings of the connection.
     """
 
     app_token: SecretStr
@@ -75,14 +76,14 @@ class SlackLive:
         """Fill the inbox until cancelled.
 
         Raises:
-            LiveError: a token is refused, or a scope is missing.
+            ChatError: a token is rejected, or a scope is missing.
         """
-        logging.getLogger("slack_sdk").setLevel(logging.CRITICAL)  # it is said in our words
+        logging.getLogger("slack_sdk").setLevel(logging.CRITICAL)  # we log these errors ourselves
         await _SlackSession(self, inbox, listener).run()
 
 
 class _SlackSession:
-    """One run: a connection that fills the arrivals, and one worker that takes them in their order."""
+    """One run: a connection that stores arrivals, and a worker that processes them in order."""
 
     def __init__(self, slack: SlackLive, inbox: Inbox, listener: Listener) -> None:
         self._slack = slack
@@ -91,23 +92,23 @@ class _SlackSession:
         self._listener = listener
         self._client: Any = None
         self._next_gap = _AFTER_A_START
-        self._gap: timedelta | None = None  # what has to be read once more
+        self._gap: timedelta | None = None  # how far back to read again, if needed
         self._wake = asyncio.Event()
         self._answers = set[asyncio.Task[None]]()
         self._noted = 0.0
 
     async def run(self) -> None:
-        """Connect, and work until cancelled."""
+        """Connect, and process events until cancelled."""
         await self._going_on(lambda: self._web.introduce(self._slack.app_token.get_secret_value()))
         async with self._connection():
             while True:
                 await self._going_on(self._work)
 
     async def _going_on(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Do a step until it succeeds: an outage passes.
+        """Run a step, and retry it until it succeeds.
 
         Raises:
-            LiveError: it will not.
+            ChatError: retrying would not help.
         """
         pause = 1.0
         while True:
@@ -122,7 +123,7 @@ class _SlackSession:
                 why = type(err).__name__
             else:
                 return
-            _LOG.warning("slack: %s: trying again", why)
+            _LOG.warning("slack: request failed (%s): retrying", why)
             self._listener.is_current = False
             await asyncio.sleep(pause)
             pause = min(pause * 2, 60.0)
@@ -150,12 +151,12 @@ class _SlackSession:
         del client, raw
         if message.get("type") == "hello":
             self._listener.connected(True)
-            self._listener.is_current = False  # something may have been sent to nobody
+            self._listener.is_current = False  # events may have been missed while disconnected
             self._gap, self._next_gap = self._gap or self._next_gap, _AFTER_A_GAP
             self._wake.set()
 
     async def _on_envelope(self, client: Any, envelope: SocketModeRequest) -> None:
-        """Write, then acknowledge; without the second, Slack sends it again."""
+        """Store an event, then acknowledge it; Slack resends an event that is not acknowledged."""
         payload = envelope.payload
         if envelope.type == "events_api":
             found = arrival(object_in(payload, "event"), self._slack.opt_out)
@@ -172,7 +173,7 @@ class _SlackSession:
     # The worker
 
     async def _work(self) -> None:
-        """Read what was missed; else take an arrival; else wait for one."""
+        """Read missed messages; else process an arrival; else wait for one."""
         if self._gap is not None:
             gap, self._gap = self._gap, None
             try:
@@ -194,7 +195,7 @@ class _SlackSession:
         self._note_alive()
 
     def _note_alive(self) -> None:
-        """Until now everything has come, as far as the connection stood."""
+        """Note the time up to which no event has been missed."""
         now = time.monotonic()
         if (
             self._listener.answering is not None
@@ -205,7 +206,7 @@ class _SlackSession:
             self._inbox.note("alive", f"{time.time():.6f}")
 
     async def _take(self, number: int, found: dict[str, Any]) -> None:
-        """Hand on what arrived; it and its disappearance from the arrivals are one transaction."""
+        """Pass on an arrival, in one transaction with its removal."""
         kind, channel = found["kind"], text_in(found, "channel")
         message = object_in(found, "message")
         if kind == "user":
@@ -226,7 +227,7 @@ class _SlackSession:
         self._listener.ends = {self._listener.name: self._inbox.end}
 
     def _offer(self, channel: str, message: Mapping[str, Any], edited: str = "") -> None:
-        """Hand on a message as it is now."""
+        """Pass on a message in its current form."""
         name = self._inbox.channel_name(channel)
         if self._slack.opt_out.asked_in(raw_text(message)):
             self._inbox.erase(name, text_in(message, "ts"), _now(), was_stored=False)
@@ -245,12 +246,12 @@ class _SlackSession:
                 is_new=value["id"] >= (self._inbox.begins(channel) or ""),
             )
         except MessageError as err:
-            _LOG.warning("slack: a message of %s was left out: %s", name, err)
+            _LOG.warning("slack: skipped a message in %s: %s", name, err)
 
-    # The past
+    # History
 
     async def _read_again(self, gap: timedelta) -> None:
-        """Compare every channel with what was handed on, since a while before the last sign of life."""
+        """Compare every channel's recent history with what was passed on."""
         async for channel, name in self._web.channels():
             self._inbox.channel_name(channel, name)
             await self._read_channel(channel, gap)
@@ -258,15 +259,15 @@ class _SlackSession:
         self._note_alive()
 
     async def _open(self, channel: str, gap: timedelta | None) -> None:
-        """Meet a channel that was not listed."""
+        """Start reading a channel that was not listed."""
         _, name = await self._web.channel(channel)
         self._inbox.channel_name(channel, name)
         await self._read_channel(channel, gap)
 
     async def _read_channel(self, channel: str, gap: timedelta | None) -> None:
-        """Hand on what is new or changed in a channel's history, and delete what is gone from it.
+        """Pass on what is new or changed in a channel's history, and delete what has disappeared from it.
 
-        Of a channel that was read before, only what is `gap` before the last sign of life, or newer.
+        For a channel that was read before, this starts `gap` before the time last noted as alive.
         """
         name = self._inbox.channel_name(channel)
         begins, alive = self._inbox.begins(channel), self._inbox.fact("alive")
@@ -278,7 +279,7 @@ class _SlackSession:
         roots = {one.thread for one in known if one.thread is not None}
         found = await self._web.history(channel, listed=listed, oldest=oldest, roots=roots)
         if found is None:
-            _LOG.warning("slack: channel %s cannot be read any more", name)
+            _LOG.warning("slack: channel %s can no longer be read", name)
             return
         with self._inbox.transaction():
             for ts in sorted(found):
@@ -292,23 +293,23 @@ class _SlackSession:
     # The command
 
     async def _reply(self, command: Mapping[str, Any], answer: ChatResponder) -> None:
-        """Answer `/catchup` so that only who asked sees it."""
+        """Answer `/catchup`, visible only to the person who asked."""
         channel, person = text_in(command, "channel_id"), text_in(command, "user_id")
         try:
             if self._inbox.begins(channel) is None:
-                parts = ["I have read nothing here: invite me to this channel first."]
+                parts = ["I cannot read this channel yet. Please invite me first."]
             else:
                 name = self._web.workspace.names.users.get(person) or text_in(command, "user_name") or person
                 asked = text_in(command, "text").strip()
                 question = ChatRequest(self._inbox.channel_name(channel), person, name, asked)
                 parts = await answer(question, CHARACTERS)
             await send_answer(self._web.client, command, parts)
-        except Exception as err:  # listening goes on; its text may hold chat
-            _LOG.warning("slack: a catch-up was not answered: %s", type(err).__name__)
+        except Exception as err:  # keep listening; the error's text may hold chat
+            _LOG.warning("slack: could not answer a catch-up request: %s", type(err).__name__)
 
 
 def _ts(seconds: float) -> str:
-    """As Slack writes times, which are also ids: of equal length, so that they compare as texts."""
+    """A time as Slack writes it, which is also an id; padded, so that times compare as text."""
     return f"{max(seconds, 0.0):017.6f}"
 
 

@@ -1,6 +1,6 @@
-"""A message of Slack as the message schema has it, from an export, the Web API or an event.
+"""Convert Slack messages to the message schema, from an export, the Web API or an event.
 
-A message's id is its `ts`; `thread` is the `ts` of the message that a reply answers.
+A message's id is its `ts`; `thread` is the `ts` of the message replied to.
 https://docs.slack.dev/reference/events/message
 """
 
@@ -27,14 +27,14 @@ _NOTICES = re.compile(
 
 @dataclass(slots=True)
 class SlackWorkspace:
-    """What ids are called, whose are bots, and the name in the workspace's links."""
+    """The names behind ids, which users are bots, and the workspace's domain in permalinks."""
 
     names: SlackNames = field(default_factory=SlackNames)
     bots: set[str] = field(default_factory=set)
     domain: str = ""
 
     def learn_user(self, user: Mapping[str, Any]) -> None:
-        """Learn from an entry of the list of users."""
+        """Learn a user's name from an entry in the list of users."""
         identity = text_in(user, "id")
         self.names.users[identity] = user_name(user)
         if user.get("is_bot") is True or identity == "USLACKBOT":
@@ -49,14 +49,14 @@ def slack_message(
     channel_id: str,
     text: str | None = None,
 ) -> dict[str, Any] | Skipped:
-    """A message as `parse_message` takes it, or what else the entry is.
+    """A message as `parse_message` takes it, or why the entry is skipped.
 
     Args:
-        message: as Slack has it.
-        workspace: of the message.
-        channel: its conversation's name.
-        channel_id: its conversation's id, for the permalink.
-        text: of a later edit.
+        message: the message from Slack.
+        workspace: its workspace.
+        channel: the name of its conversation.
+        channel_id: the id of its conversation, for the permalink.
+        text: the text of a later edit.
 
     Raises:
         MessageError: a field is missing or wrong.
@@ -87,7 +87,7 @@ def slack_message(
 
 
 def message_text(message: Mapping[str, Any], names: SlackNames) -> str:
-    """What a message says, where it has no text of its own in its blocks, and the names of its files."""
+    """The text of a message, or of its blocks if it has no text, followed by the names of its files."""
     text = plain_text(text_in(message, "text"), names)
     return _with_files(text.strip() or plain_text(block_text(message), names), message)
 
@@ -101,7 +101,7 @@ def _with_files(text: str, message: Mapping[str, Any]) -> str:
 
 
 def _author(message: Mapping[str, Any], workspace: SlackWorkspace) -> dict[str, Any]:
-    """Who wrote it, also where the user is missing, as with apps, comments and accounts of others."""
+    """The author, even without a `user`: apps, comments and accounts of other workspaces."""
     user = text_in(message, "user") or text_in(object_in(message, "comment"), "user")
     is_bot = (
         user in workspace.bots or bool(text_in(message, "bot_id")) or message.get("subtype") == "bot_message"

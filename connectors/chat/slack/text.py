@@ -1,4 +1,4 @@
-"""Slack's message text as people read it: names for ids, links, no escapes.
+"""Convert Slack's message markup to plain text: names for ids, readable links, no escapes.
 
 >>> names = SlackNames(users={"U1": "Ana"}, channels={"C1": "general"})
 >>> plain_text("<@U1> &amp; <!here>: see <#C1> or <https://example.com/a|the plan>", names)
@@ -24,7 +24,7 @@ _ESCAPES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))  # in this order
 
 @dataclass(slots=True)
 class SlackNames:
-    """What ids are called."""
+    """The names of users and channels by id."""
 
     users: dict[str, str] = field(default_factory=dict)
     channels: dict[str, str] = field(default_factory=dict)
@@ -39,24 +39,24 @@ def plain_text(text: str, names: SlackNames) -> str:
 
 
 def user_name(user: Mapping[str, Any]) -> str:
-    """What a user is called in the app: the display name, else the real one; `""` if none is known."""
+    """A user's name as the app shows it: the display name, else the real name, else `""`."""
     profile = object_in(user, "profile") or user
     name = text_in(profile, "display_name", "real_name") or text_in(user, "real_name", "name")
     return " ".join(name.split())
 
 
 def block_text(message: Mapping[str, Any]) -> str:
-    """What an app says in attachments and blocks, which may be all that its message consists of."""
+    """The text in blocks and attachments; messages of apps may have no other text."""
     parts = list[str]()
     for block in objects_in(message, "blocks"):
         parts += [text_in(object_in(block, "text"), "text")]
         parts += [text_in(part, "text") for part in objects_in(block, "fields")]
     for attachment in objects_in(message, "attachments"):
-        told = [text_in(attachment, name) for name in ("pretext", "title", "text")]
-        told += [
+        texts = [text_in(attachment, name) for name in ("pretext", "title", "text")]
+        texts += [
             f"{text_in(part, 'title')}: {text_in(part, 'value')}" for part in objects_in(attachment, "fields")
         ]
-        parts += told if any(told) else [text_in(attachment, "fallback")]
+        parts += texts if any(texts) else [text_in(attachment, "fallback")]
     return "\n".join(part for part in parts if part)
 
 

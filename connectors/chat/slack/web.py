@@ -1,6 +1,7 @@
-"""What Slack's Web API tells: who is who, which channels there are, and what a channel's history holds.
+"""A client for Slack's Web API: people, channels, and the history of a channel.
 
-Where Slack asks to wait (429, `Retry-After`), it is waited. https://docs.slack.dev/apis/web-api/rate-limits
+If Slack limits the rate (429 with `Retry-After`), the client waits.
+https://docs.slack.dev/apis/web-api/rate-limits
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from backscroll.connectors.files.base.fields import object_in, objects_in, text_
 
 __all__ = ["SlackWeb", "api_error", "refused"]
 
-_PAGE = 200  # messages, people or channels
+_PAGE = 200  # messages, people or channels per request
 
 
 _PEOPLE = re.compile(r"<@([A-Z0-9]+)")
@@ -46,27 +47,27 @@ _GONE = ("channel_not_found", "not_in_channel", "is_archived")
 
 
 def api_error(err: SlackApiError) -> str:
-    """The code that Slack gives an error."""
+    """Slack's code for an error."""
     return str(err.response.get("error"))
 
 
 def refused(err: SlackApiError) -> ChatError | None:
-    """The line for an error that no waiting mends; None for another."""
+    """The error to raise if retrying would not help; None otherwise."""
     code = api_error(err)
     if code in _REFUSED:
-        return ChatError(f"slack: a token was refused ({code}): check the app token and the bot token")
+        return ChatError(f"slack: a token was rejected ({code}): check the app token and the bot token")
     if code == "missing_scope":
         needed = err.response.get("needed")
-        return ChatError(f"slack: the app lacks the scope {needed}: add it, and install the app again")
+        return ChatError(f"slack: the app is missing the scope {needed}: add it and reinstall the app")
     return None
 
 
 class SlackWeb:
-    """The Web API with a bot's token.
+    """The Web API, used with a bot token.
 
     Args:
-        token: `xoxb-...`.
-        url: of the API.
+        token: the bot token, `xoxb-...`.
+        url: the URL of the API.
     """
 
     def __init__(self, token: str, url: str) -> None:
@@ -80,7 +81,7 @@ class SlackWeb:
         self.me = ""
 
     async def introduce(self, app_token: str) -> None:
-        """Check both tokens, and learn who is who."""
+        """Check both tokens, and load the names of people."""
         auth = _data(await self.client.auth_test())
         self.me = text_in(auth, "user_id")
         found = _DOMAIN.match(text_in(auth, "url"))
@@ -110,16 +111,16 @@ class SlackWeb:
     async def history(
         self, channel: str, *, listed: str, oldest: str, roots: Iterable[str]
     ) -> dict[str, dict[str, Any]] | None:
-        """The messages of a channel by `ts`, with the replies that are not below `oldest`.
+        """The messages of a channel by `ts`, including replies from `oldest` on.
 
         Args:
-            channel: its id.
-            listed: since when messages are listed.
-            oldest: since when replies are.
-            roots: further threads to look into.
+            channel: the channel's id.
+            listed: the `ts` from which to list messages.
+            oldest: the `ts` from which to list replies.
+            roots: more threads whose replies to list.
 
         Returns:
-            None where the app may not read it any more.
+            The messages, or None if the app may no longer read the channel.
         """
         found, threads = dict[str, dict[str, Any]](), set(roots)
         try:
@@ -139,7 +140,7 @@ class SlackWeb:
         return found
 
     async def learn_people(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Ask for the names of people who wrote or are mentioned, and are not known yet."""
+        """Look up the names of authors and mentioned people that are not known yet."""
         wanted, users = set[str](), self.workspace.names.users
         for message in messages:
             wanted.update(_PEOPLE.findall(str(message.get("text") or "")))
@@ -166,7 +167,7 @@ class SlackWeb:
             replies = self._messages(method, channel=channel, ts=root, oldest=oldest)
             return {text_in(message, "ts"): message async for message in replies}
         except SlackApiError as err:
-            if api_error(err) != "thread_not_found":  # it was deleted with all its replies
+            if api_error(err) != "thread_not_found":  # the thread was deleted with all its replies
                 raise
             return {}
 
@@ -179,7 +180,7 @@ class SlackWeb:
 
 
 async def _pages(method: Any, **arguments: Any) -> AsyncIterator[dict[str, Any]]:
-    """The pages of a method's answer."""
+    """All pages of a method's results."""
     cursor = ""
     while True:
         page = _data(await method(limit=_PAGE, **arguments, **({"cursor": cursor} if cursor else {})))

@@ -38,7 +38,7 @@ def told(inbox: Inbox) -> list[tuple[int, str, str]]:
     return [(number, event.get("op", "post"), event.get("text", event["id"])) for number, event in events]
 
 
-def test_a_message_is_handed_on_once_and_again_only_when_it_was_edited(inbox: Inbox) -> None:
+def test_a_message_is_passed_on_once_and_again_only_if_edited(inbox: Inbox) -> None:
     inbox.offer(message("1", "a"), b"a")
     inbox.offer(message("1", "a"), b"a", edited=LATER)  # such as a link unfurled
     inbox.offer(message("1", "a, odd"), b"odd")  # other, but nobody edited it
@@ -47,13 +47,13 @@ def test_a_message_is_handed_on_once_and_again_only_when_it_was_edited(inbox: In
     assert orjson.loads(inbox.read(1, 1)[0].body)["ts"] == LATER
 
 
-def test_half_a_surrogate_pair_costs_one_character(inbox: Inbox) -> None:
+def test_a_lone_surrogate_loses_only_that_character(inbox: Inbox) -> None:
     inbox.arrive({"text": "a \ud83d b"})
     inbox.offer(message("1", "a \ud83d b"), b"a")
     assert (inbox.next_arrival(), told(inbox)) == ((1, b'{"text": "a ? b"}'), [(1, "post", "a ? b")])
 
 
-def test_what_may_not_be_stored_never_is_whatever_comes_later(inbox: Inbox) -> None:
+def test_a_message_that_must_not_be_stored_never_is(inbox: Inbox) -> None:
     inbox.erase("general", "1", LATER, was_stored=False)
     inbox.offer(message("1", "a"), b"a", edited=LATER)
     inbox.erase("general", "2", LATER)
@@ -61,7 +61,7 @@ def test_what_may_not_be_stored_never_is_whatever_comes_later(inbox: Inbox) -> N
     assert told(inbox) == [(1, "delete", "2")]
 
 
-def test_a_transaction_is_whole_or_not_there(inbox: Inbox, path: Path) -> None:
+def test_a_transaction_is_written_completely_or_not_at_all(inbox: Inbox, path: Path) -> None:
     inbox.arrive({})
 
     def take() -> None:
@@ -76,7 +76,7 @@ def test_a_transaction_is_whole_or_not_there(inbox: Inbox, path: Path) -> None:
         assert (told(other), other.next_arrival()) == ([], (1, b"{}"))
 
 
-def test_offsets_go_on_behind_what_was_deleted(inbox: Inbox) -> None:
+def test_offsets_are_not_reused_after_a_deletion(inbox: Inbox) -> None:
     inbox.offer(message("1", "a"), b"a")
     inbox.trim(1, timedelta())
     assert (inbox.end, told(inbox)) == (1, [])
@@ -84,7 +84,7 @@ def test_offsets_go_on_behind_what_was_deleted(inbox: Inbox) -> None:
     assert told(inbox) == [(2, "post", "b")]
 
 
-def test_a_deleted_text_leaves_the_file_once_the_dataflow_is_past_it(inbox: Inbox, path: Path) -> None:
+def test_deleted_text_is_removed_from_the_file_once_the_dataflow_is_past_it(inbox: Inbox, path: Path) -> None:
     inbox.offer(message("1", "sekret"), b"a")
     inbox.offer(message("2", "harmless"), b"b")
     inbox.erase("general", "1", LATER)
@@ -97,28 +97,28 @@ def test_a_deleted_text_leaves_the_file_once_the_dataflow_is_past_it(inbox: Inbo
     assert told(inbox) == [(2, "post", "harmless"), (3, "delete", "1")]
 
 
-def test_conversations_keep_their_first_names_and_share_none(inbox: Inbox) -> None:
+def test_conversations_keep_their_first_name_and_never_share_one(inbox: Inbox) -> None:
     assert inbox.channel_name("C1", "general") == "general"
     assert inbox.channel_name("C2", "general") == "general (C2)"
     assert inbox.channel_name("C1", "renamed") == "general"
     assert inbox.channel_name("C3") == "C3"
 
 
-def test_only_its_owner_may_read_it(inbox: Inbox, path: Path) -> None:
+def test_only_the_owner_can_read_the_file(inbox: Inbox, path: Path) -> None:
     assert inbox.end == 0
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_an_inbox_of_another_version_is_refused_in_one_line(path: Path) -> None:
+def test_an_inbox_with_another_version_is_refused_with_one_line(path: Path) -> None:
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 9")
-    with pytest.raises(ChatError, match="is of version 9: this program reads 1"):
+    with pytest.raises(ChatError, match="has version 9: this program reads 1"):
         Inbox(path)
 
 
-def test_a_file_that_is_no_inbox_is_refused_in_one_line(path: Path) -> None:
+def test_a_file_that_is_not_an_inbox_is_refused_with_one_line(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"no database at all" * 100)
-    with pytest.raises(ChatError, match="cannot be used: file is not a database"):
+    with pytest.raises(ChatError, match=r"cannot open inbox .*: file is not a database"):
         Inbox(path)

@@ -17,7 +17,7 @@ from support.local_server import until
 
 
 class Telling:
-    """A platform that has told three messages, then fails, or goes on with nothing more to say."""
+    """A platform that sends three messages, then either fails or stays silent."""
 
     def __init__(self, *, fails: bool = False) -> None:
         self.fails = fails
@@ -28,13 +28,13 @@ class Telling:
             message = {"channel": "general", "id": str(number), "author": author, "text": f"m{number}"}
             inbox.offer({**message, "ts": f"2026-03-02T09:0{number}:00Z"}, b"")
         if self.fails:
-            raise ChatError("slack: a token was refused")
+            raise ChatError("slack: a token was rejected")
         listener.is_current = True
         await asyncio.Event().wait()
 
 
 class Told:
-    """What the engine was told, and what it says."""
+    """A feed that records what the source reports."""
 
     def __init__(self) -> None:
         self.throttled = self.stopping = False
@@ -68,7 +68,7 @@ def texts(part: Any) -> Callable[[], list[str]]:
     return lambda: [received.value["text"] for received in part.next_batch()]
 
 
-def test_a_partition_goes_on_behind_its_snapshot_and_knows_when_it_is_at_the_end(tmp_path: Path) -> None:
+def test_a_partition_resumes_after_its_snapshot_and_knows_when_it_reached_the_end(tmp_path: Path) -> None:
     told = Told()
     part, listener = opened(tmp_path / "slack.inbox", told)
     until(lambda: listener.is_current, "all is told")
@@ -94,11 +94,11 @@ def test_a_partition_goes_on_behind_its_snapshot_and_knows_when_it_is_at_the_end
     again.close()
 
 
-def test_what_the_platform_fails_with_ends_the_input(tmp_path: Path) -> None:
+def test_an_error_of_the_platform_ends_the_input(tmp_path: Path) -> None:
     told = Told()
     part, listener = opened(tmp_path / "slack.inbox", told, fails=True)
     until(lambda: listener.error, "it fails")
     with pytest.raises(StopIteration):
         part.next_batch()
-    assert str(told.failure) == "slack: a token was refused"
+    assert str(told.failure) == "slack: a token was rejected"
     part.close()

@@ -42,7 +42,7 @@ def live(matrix: MatrixServer, **options: Any) -> MatrixLive:
 
 
 def read(matrix: MatrixServer, path: Path) -> None:
-    """Wait until all events are taken."""
+    """Wait until all events are processed."""
 
     def is_read() -> bool:
         with closing(Inbox(path)) as inbox:
@@ -51,7 +51,7 @@ def read(matrix: MatrixServer, path: Path) -> None:
     until(is_read, "all is read")
 
 
-def test_posts_edits_threads_and_redactions_are_handed_on_as_people_read_them(
+def test_posts_edits_threads_and_redactions_are_passed_on_in_readable_form(
     matrix: MatrixServer, path: Path
 ) -> None:
     with listening(live(matrix), path):
@@ -81,7 +81,7 @@ def test_posts_edits_threads_and_redactions_are_handed_on_as_people_read_them(
     assert changes[0]["text"] == "Over to Ben"
 
 
-def test_the_past_is_read_backwards_within_the_rate_limits_and_to_its_bound(
+def test_history_is_read_up_to_the_backfill_limit_despite_rate_limits(
     matrix: MatrixServer, path: Path
 ) -> None:
     matrix.most = 2
@@ -99,7 +99,7 @@ def test_the_past_is_read_backwards_within_the_rate_limits_and_to_its_bound(
     assert told(second) == [("post", f"m{number}") for number in range(6, 11)]
 
 
-def test_a_gap_in_the_timeline_is_filled_after_a_restart_and_nothing_comes_twice(
+def test_a_gap_in_the_timeline_is_filled_after_a_restart_without_duplicates(
     matrix: MatrixServer, path: Path
 ) -> None:
     with listening(live(matrix), path):
@@ -120,7 +120,7 @@ def test_a_gap_in_the_timeline_is_filled_after_a_restart_and_nothing_comes_twice
     assert events(path)[1]["author"]["name"] == "Ben Roth"  # names are known after a restart, too
 
 
-def test_a_room_that_is_joined_later_is_read_from_its_past_on(matrix: MatrixServer, path: Path) -> None:
+def test_a_room_joined_later_is_read_with_its_history(matrix: MatrixServer, path: Path) -> None:
     matrix.most = 1
     with listening(live(matrix), path):
         for text in ("one", "two", "three"):
@@ -135,7 +135,7 @@ def test_a_room_that_is_joined_later_is_read_from_its_past_on(matrix: MatrixServ
     assert {event["channel"] for event in events(path)} == {"Harbor (!new:example.org)"}
 
 
-def test_a_message_with_the_opt_out_word_is_nowhere_and_an_edit_that_adds_it_deletes(
+def test_a_message_with_the_opt_out_word_is_never_stored_and_adding_the_word_deletes_it(
     matrix: MatrixServer, path: Path
 ) -> None:
     matrix.say(HARBOR, "ana", "sekret past #NOLOG")
@@ -153,7 +153,9 @@ def test_a_message_with_the_opt_out_word_is_nowhere_and_an_edit_that_adds_it_del
     assert told(path) == [("post", "harmless"), ("delete", second)]
 
 
-def test_a_command_is_answered_in_a_thread_and_neither_is_stored(matrix: MatrixServer, path: Path) -> None:
+def test_a_command_is_answered_in_a_thread_and_neither_message_is_stored(
+    matrix: MatrixServer, path: Path
+) -> None:
     asked = list[ChatRequest]()
 
     async def answer(question: ChatRequest, limit: int) -> list[str]:
@@ -174,7 +176,7 @@ def test_a_command_is_answered_in_a_thread_and_neither_is_stored(matrix: MatrixS
     assert told(path) == [("post", "hello")]
 
 
-def test_an_encrypted_room_is_said_to_be_unread(
+def test_an_encrypted_room_is_logged_as_not_read(
     matrix: MatrixServer, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with listening(live(matrix), path):
@@ -183,11 +185,13 @@ def test_an_encrypted_room_is_said_to_be_unread(
         read(matrix, path)
     assert told(path) == []
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
-        "matrix: Harbor is encrypted: it is not read"
+        "matrix: Harbor is encrypted and will not be read"
     ]
 
 
-def test_an_outage_passes(matrix: MatrixServer, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_listening_continues_after_an_outage(
+    matrix: MatrixServer, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     matrix.broken.update({"sync": 1})
     matrix.say(HARBOR, "ana", "hello")
     with listening(live(matrix), path):
@@ -198,8 +202,9 @@ def test_an_outage_passes(matrix: MatrixServer, path: Path, caplog: pytest.LogCa
     ]
 
 
-def test_a_refused_token_is_one_line(matrix: MatrixServer, path: Path) -> None:
+def test_a_rejected_token_is_reported_in_one_line(matrix: MatrixServer, path: Path) -> None:
     with listening(live(matrix, access_token=SecretStr("wrong")), path) as listener:
         error = until(lambda: listener.error, "it fails")
     assert isinstance(error, ChatError)
-    assert str(error) == "matrix: the access token was refused (M_UNKNOWN_TOKEN): make a new one"
+    expected = "matrix: the homeserver rejected the access token (M_UNKNOWN_TOKEN): create a new one"
+    assert str(error) == expected

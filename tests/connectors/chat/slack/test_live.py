@@ -43,11 +43,11 @@ def live(slack: SlackServer, **options: Any) -> SlackLive:
 
 
 def settled(slack: SlackServer, listener: Listener, envelope: str) -> None:
-    """Wait until an envelope is acknowledged and what it brought is handed on."""
+    """Wait until an envelope is acknowledged and its event is passed on."""
     until(lambda: envelope in slack.acked and listener.is_current, f"{envelope} is handed on")
 
 
-def test_posts_edits_and_deletions_are_handed_on_as_people_read_them(slack: SlackServer, path: Path) -> None:
+def test_posts_edits_and_deletions_are_passed_on_in_readable_form(slack: SlackServer, path: Path) -> None:
     with listening(live(slack), path) as listener:
         first = slack.post(GENERAL, "U1", "Ask <@U2> or <@U9> about <#C1>")
         slack.post(GENERAL, "U2", "Will do", thread_ts=first)
@@ -92,7 +92,7 @@ def test_unfurls_joins_and_repeated_deliveries_change_nothing(slack: SlackServer
     assert events(path)[1]["author"]["bot"] is True
 
 
-def test_the_past_is_read_page_by_page_with_threads_within_the_rate_limits(
+def test_history_is_read_page_by_page_with_threads_despite_rate_limits(
     slack: SlackServer, path: Path
 ) -> None:
     posts = [slack.post(GENERAL, "U1", f"m{number}") for number in range(7)]
@@ -104,7 +104,7 @@ def test_the_past_is_read_page_by_page_with_threads_within_the_rate_limits(
     assert slack.calls["conversations.history"] == 4  # three pages, one of them asked for twice
 
 
-def test_a_past_beyond_the_bound_is_not_read(slack: SlackServer, path: Path) -> None:
+def test_history_before_the_backfill_limit_is_not_read(slack: SlackServer, path: Path) -> None:
     slack.post(GENERAL, "U1", "an hour ago")
     with listening(live(slack, backfill=timedelta(minutes=5)), path) as listener:
         assert told(path) == []
@@ -114,9 +114,7 @@ def test_a_past_beyond_the_bound_is_not_read(slack: SlackServer, path: Path) -> 
     assert told(path) == [("edit", "an hour ago, edited")]  # for a history that knows it from elsewhere
 
 
-def test_what_happened_while_nobody_listened_is_found_and_nothing_comes_twice(
-    slack: SlackServer, path: Path
-) -> None:
+def test_events_missed_while_offline_are_found_without_duplicates(slack: SlackServer, path: Path) -> None:
     with listening(live(slack), path) as listener:
         kept, edited, deleted = (slack.post(GENERAL, "U1", text) for text in ("kept", "edited", "deleted"))
         slack.post(GENERAL, "U2", "early reply", thread_ts=kept)
@@ -134,7 +132,7 @@ def test_what_happened_while_nobody_listened_is_found_and_nothing_comes_twice(
     ]  # fmt: skip
 
 
-def test_a_new_connection_finds_what_was_told_to_nobody(slack: SlackServer, path: Path) -> None:
+def test_a_new_connection_finds_events_sent_while_disconnected(slack: SlackServer, path: Path) -> None:
     with listening(live(slack), path) as listener:
         slack.deaf = True
         slack.post(GENERAL, "U1", "said into the void")
@@ -146,9 +144,7 @@ def test_a_new_connection_finds_what_was_told_to_nobody(slack: SlackServer, path
     assert told(path) == [("post", "said into the void"), ("post", "heard")]
 
 
-def test_an_envelope_that_was_acknowledged_is_on_disk_although_nobody_has_looked_at_it(
-    slack: SlackServer, path: Path
-) -> None:
+def test_an_acknowledged_envelope_is_on_disk_before_it_is_processed(slack: SlackServer, path: Path) -> None:
     with listening(live(slack), path) as listener:
         slack.limited.update({"users.info": 1_000})  # the worker waits for a name
         slack.post(GENERAL, "U9", "before the crash")
@@ -162,9 +158,7 @@ def test_an_envelope_that_was_acknowledged_is_on_disk_although_nobody_has_looked
     assert told(path)[0] == ("post", "before the crash")
 
 
-def test_a_channel_that_the_app_is_invited_to_is_read_from_its_past_on(
-    slack: SlackServer, path: Path
-) -> None:
+def test_a_channel_the_app_is_invited_to_is_read_with_its_history(slack: SlackServer, path: Path) -> None:
     with listening(live(slack), path) as listener:
         slack.channel(ROPES, "ropes")
         slack.deaf = True
@@ -179,7 +173,7 @@ def test_a_channel_that_the_app_is_invited_to_is_read_from_its_past_on(
     ]
 
 
-def test_a_message_with_the_opt_out_word_is_nowhere_and_an_edit_that_adds_it_deletes(
+def test_a_message_with_the_opt_out_word_is_never_stored_and_adding_the_word_deletes_it(
     slack: SlackServer, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -204,7 +198,7 @@ def test_a_message_with_the_opt_out_word_is_nowhere_and_an_edit_that_adds_it_del
     assert "sekret" not in caplog.text
 
 
-def test_a_command_is_answered_where_only_its_author_sees_it(slack: SlackServer, path: Path) -> None:
+def test_only_its_author_sees_the_answer_to_a_command(slack: SlackServer, path: Path) -> None:
     asked = list[ChatRequest]()
 
     async def answer(question: ChatRequest, limit: int) -> list[str]:
@@ -221,14 +215,14 @@ def test_a_command_is_answered_where_only_its_author_sees_it(slack: SlackServer,
     assert {part["response_type"] for part in slack.answers} == {"ephemeral"}
     assert [part["text"] for part in slack.answers[:7]] == [f"part {n} of at most 4000" for n in range(7)]
     assert slack.calls["chat.postEphemeral"] == 2  # an address takes five
-    assert slack.answers[7]["text"].startswith("I have read nothing here")
+    assert slack.answers[7]["text"].startswith("I cannot read this channel yet")
 
 
-def test_a_refused_token_is_one_line(slack: SlackServer, path: Path) -> None:
+def test_a_rejected_token_is_reported_in_one_line(slack: SlackServer, path: Path) -> None:
     with listening(live(slack, app_token=SecretStr("xapp-wrong")), path) as listener:
         error = until(lambda: listener.error, "it fails")
     assert isinstance(error, ChatError)
-    assert str(error) == "slack: a token was refused (invalid_auth): check the app token and the bot token"
+    assert str(error) == "slack: a token was rejected (invalid_auth): check the app token and the bot token"
 
 
 @pytest.mark.parametrize(
@@ -246,6 +240,6 @@ def test_a_refused_token_is_one_line(slack: SlackServer, path: Path) -> None:
         ({}, None),
     ],
 )  # fmt: skip
-def test_an_event_is_cut_down_to_what_matters(event: dict[str, Any], kind: str | None) -> None:
+def test_an_event_is_reduced_to_the_fields_that_matter(event: dict[str, Any], kind: str | None) -> None:
     found = arrival(event, OptOut("#nolog"))
     assert (found and found["kind"]) == kind
