@@ -67,8 +67,9 @@ class InMemoryStore:
         changed = {turn.seq: turn for turn in turns}
         for one in self.depending_on(key, list(changed)):
             self.summaries[key][one.summary_id] = replace(one, body=b"")
-        for seq in changed if self._erase_answers is not None else ():
-            self._erase_answers(key, seq)
+        if self._erase_answers is not None:
+            for seq in changed:
+                self._erase_answers(key, seq)
         for index in windows:
             old = self.windows[key][index]
             inside = {turn.seq for turn in old.window.turns if turn.seq in changed}

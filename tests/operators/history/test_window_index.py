@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.history.window_index import ReadTurns
 from backscroll.operators.stream.windows import Window
-from support.building import KEY, MemoryStore, history_of, recorded, turn, windows_of
+from support.building import KEY, history_of, recorded, turn, windows_of
 
 
 class Shouting:
@@ -63,7 +64,7 @@ def test_the_bytes_of_an_index_are_those_of_its_history() -> None:
 
 
 def test_an_index_counts_towards_the_ceiling() -> None:
-    histories = Histories(MemoryStore(), None, Chunker(), ceiling=1 << 20)
+    histories = Histories(InMemoryStore(), None, Chunker(), ceiling=1 << 20)
     first, second = windows_of([["the pump leaks"], ["lunch?"]])
     histories.record(first)
     held = histories.nbytes
