@@ -30,7 +30,7 @@ _REASON_CHARACTERS = 300
 
 def reject(engine: Engine, received: Received, err: MessageError) -> DeadLetter:
     """What cannot be admitted, as a dead letter."""
-    engine.counters["dead_letters"] += 1
+    engine.runtime.counters["dead_letters"] += 1
     DEAD_LETTERS.inc()
     reason = str(err)  # which may quote the input
     if len(reason) > _REASON_CHARACTERS:
@@ -47,6 +47,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
 
     def __init__(self, engine: Engine, resume: Stamped | None) -> None:
         self._engine = engine
+        self._config, self._runtime = engine.config, engine.runtime
         state, arrivals = CODEC.decode(resume) or (None, ())
         self._resumed: AdmissionState | None = state
         self._backlog: list[Arrival] = list(arrivals)
@@ -71,7 +72,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
                 admission = self._begun(recorded)
                 self._check_part(admission, arrival.received.part)
             except Exception as err:  # the store, the embedder that ends an interrupted change, or the rule
-                self._engine.fail(err)
+                self._runtime.fail(err)
                 break
             self._backlog.pop(0)
             try:
@@ -92,23 +93,23 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
         if self._backlog:
             return self.on_batch([])
         assert self._key is not None
-        if not self._engine.liveness.is_live:
+        if not self._runtime.liveness.is_live:
             self._wait()
             return [], self.RETAIN
         try:
             recorded = self._engine.histories[self._key]
         except Exception as err:
-            self._engine.fail(err)
+            self._runtime.fail(err)
             return [], self.RETAIN
         return self._count(self._key, self._begun(recorded).release(recorded, None)), self.RETAIN
 
     def notify_at(self) -> datetime | None:
         """Bytewax: when messages that wait are admitted whatever the watermark."""
-        return None if self._engine.stopping.is_set() else self._release_at
+        return None if self._runtime.stopping.is_set() else self._release_at
 
     def on_eof(self) -> tuple[list[Admitted | DeadLetter], bool]:
         """Bytewax: no message will come; what waits is admitted unless the engine only pauses."""
-        if self._engine.stopping.is_set() or self._key is None or self._admission is None:
+        if self._runtime.stopping.is_set() or self._key is None or self._admission is None:
             return [], self.RETAIN
         recorded = self._engine.histories[self._key]
         return self._count(self._key, self._admission.release(recorded, None)), self.RETAIN
@@ -123,11 +124,13 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
     def _begun(self, recorded: ChannelHistory) -> Admission:
         if self._admission is None:
             engine, state = self._engine, self._resumed or AdmissionState.over(recorded)
-            self._admission = Admission(state, engine.counters, patience=engine.lateness > timedelta())
+            self._admission = Admission(
+                state, engine.runtime.counters, patience=engine.config.lateness > timedelta()
+            )
         return self._admission
 
     def _check_part(self, admission: Admission, part: str) -> None:
-        if admission.part and part != admission.part and not self._engine.scattered_channels:
+        if admission.part and part != admission.part and not self._config.scattered_channels:
             raise HistoryError(
                 f"{self._key} comes from {part} and came from {admission.part}: key the topic by "
                 "channel, or set scattered_channels, with which a replay may give other summary ids"
@@ -136,8 +139,8 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
 
     def _count(self, key: ChannelKey, events: Iterable[Event]) -> list[Admitted | DeadLetter]:
         admitted = [Admitted(key, event) for event in events]
-        self._engine.counters["turns"] += sum(isinstance(item.event, Turn) for item in admitted)
-        self._engine.counters["changes"] += sum(isinstance(item.event, Change) for item in admitted)
+        self._runtime.counters["turns"] += sum(isinstance(item.event, Turn) for item in admitted)
+        self._runtime.counters["changes"] += sum(isinstance(item.event, Change) for item in admitted)
         return list(admitted)
 
     def _wait(self) -> None:
@@ -146,7 +149,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
         if not holding:
             self._release_at = None
         elif self._release_at is None:
-            self._release_at = datetime.now(UTC) + max(self._engine.lateness, timedelta(milliseconds=10))
+            self._release_at = datetime.now(UTC) + max(self._config.lateness, timedelta(milliseconds=10))
 
 
 class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None]):
@@ -154,8 +157,9 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
 
     def __init__(self, engine: Engine, resume: Stamped | None) -> None:
         self._engine = engine
+        self._config, self._runtime = engine.config, engine.runtime
         state: Cutting | None = CODEC.decode(resume)
-        self._cutting = None if state is None else replace(state, cutter=engine.cutter)
+        self._cutting = None if state is None else replace(state, cutter=self._config.cutter)
         self._last = datetime.now(UTC)  # when the channel was last heard of, on the wall clock
 
     def on_batch(self, values: list[Admitted]) -> tuple[list[Window | Changes], bool]:
@@ -172,7 +176,7 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
             event, recorded = admitted.event, self._engine.histories[admitted.key]
             if self._cutting is None:
                 first = event.seq if isinstance(event, Turn) else None
-                self._cutting = Cutting.begin(self._engine.cutter, admitted.key, recorded, first)
+                self._cutting = Cutting.begin(self._config.cutter, admitted.key, recorded, first)
             if isinstance(event, Change):
                 self._cutting, closed, open_ = self._cutting.change(event, recorded)
                 if not open_:
@@ -205,22 +209,22 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
             cutting is None
             or not cutting.open
             or cutting.cutter.idle is None
-            or not self._engine.liveness.used
+            or not self._runtime.liveness.used
         ):
             return None
-        if self._engine.stopping.is_set():
+        if self._runtime.stopping.is_set():
             return None
         return max(self._quiet_since() + cutting.cutter.idle, datetime.now(UTC) + timedelta(milliseconds=10))
 
     def on_eof(self) -> tuple[list[Window | Changes], bool]:
         """Bytewax: the input has ended; the open window stays open."""
-        if self._engine.stopping.is_set() or self._cutting is None:
+        if self._runtime.stopping.is_set() or self._cutting is None:
             return [], self.RETAIN
         window = self._cutting.provisional(self._engine.histories[self._cutting.key])
         if window is None:
             return [], self.RETAIN
-        self._engine.counters["provisional"] += 1
-        self._engine.pending.add(1)
+        self._runtime.counters["provisional"] += 1
+        self._runtime.pending.add(1)
         self._engine.wait_to_be_recorded([window])
         return [window], self.RETAIN
 
@@ -230,11 +234,11 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
 
     def _quiet_since(self) -> datetime:
         """Since when nothing has come though it could have; now while the source is behind."""
-        return max(self._last, self._engine.liveness.since or datetime.now(UTC) + _LOOK_AGAIN)
+        return max(self._last, self._runtime.liveness.since or datetime.now(UTC) + _LOOK_AGAIN)
 
     def _counted(self, out: list[Window | Changes]) -> list[Window | Changes]:
         windows = sum(isinstance(item, Window) for item in out)
-        self._engine.counters["windows"] += windows
-        self._engine.pending.add(windows)
+        self._runtime.counters["windows"] += windows
+        self._runtime.pending.add(windows)
         self._engine.wait_to_be_recorded(out)
         return out

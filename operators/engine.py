@@ -1,60 +1,59 @@
-"""The engine's parts, as one process holds them, and what the steps count while they run."""
+"""An engine: its parts, its configuration, and the state of its run.
+
+The defaults need no model and no vectors: gaps by rules, extractive summaries, the `backscroll` memory.
+
+    engine = Engine(store)
+    flow = summarize_flow(engine, source, sink, rejects)
+"""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final
 
-from backscroll.operators.gaps.stage import GapStage
+from backscroll.operators.gaps.rules import RulesDetector
+from backscroll.operators.gaps.stage import GapStage, RuleGaps
+from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.store import HistoryStore
 from backscroll.operators.memory.request import Retrieval
-from backscroll.operators.messages import ChannelKey
-from backscroll.operators.runtime.backpressure import Liveness, Pending
-from backscroll.operators.runtime.metrics import PENDING_WINDOWS
-from backscroll.operators.runtime.progress import ProgressRecorder
+from backscroll.operators.runtime.feed import Feed
+from backscroll.operators.runtime.runtime import Runtime
 from backscroll.operators.stream.changes import Changes
 from backscroll.operators.stream.windows import Window, WindowCutter
-from backscroll.operators.summary.stage import SummaryStage
+from backscroll.operators.summary.extractive import ExtractiveSummarizer
+from backscroll.operators.summary.stage import ExtractiveWriting, SummaryStage
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "EngineConfig"]
 
 _USUAL_TURNS, _USUAL_TOKENS = 32, 1024  # of a window
 
 
-def _weight(item: Window | Changes) -> int:
-    """How many windows of usual size an item is, while it is part of the state."""
-    if isinstance(item, Changes) or not item.turns:
-        return 1
-    return max(-(-len(item.turns) // _USUAL_TURNS), -(-item.tokens // _USUAL_TOKENS))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """How an engine works; it does not change while the engine runs.
 
-
-@dataclass(slots=True)
-class Engine:
-    """Everything a dataflow's steps use.
-
-    `counters` holds messages, turns, duplicates, dead_letters, windows (closed), recorded (newly),
-    provisional, gaps, summaries (made), degraded, reissued (taken from the store as they were), failed
-    (windows that became dead letters), dropped_gaps, prompt_tokens and completion_tokens.
-    `changes` are edits and deletions, `reissues` summaries made again because of them, `lost` messages
-    that the broker no longer had, `unposted` edits and deletions without a message.
-    `embedding_windows` is how many windows may be embedded in one call.
-    `lateness` is how long messages wait for earlier ones, `scattered_channels` allows a channel to
-    come from several partitions, `reissue` makes summaries again that a change has touched.
-    `stopping` asks the source to end without closing open windows; `failure` is why, if a step or
-    the source failed. Raised from a step, an error would tear the dataflow down in mid-epoch.
+    namespace: of messages that name none.
+    cutter: where a window ends.
+    strategy: how memory is chosen, by name.
+    budget: most tokens of a memory.
+    retrieval: how histories are searched.
+    max_gaps: most gaps of a window; 0 for no gap detection.
+    pending_limit: windows that may wait for their summary before the source waits.
+    unrecorded_limit: windows that may wait to be stored before the source waits.
+    embedding_windows: windows that may be embedded in one call.
+    lateness: how long messages wait for earlier ones.
+    scattered_channels: a channel may come from several partitions.
+    reissue: make summaries again when a change has touched them.
     """
 
-    namespace: str
-    histories: Histories
-    cutter: WindowCutter
-    gaps: GapStage
-    strategy: str
-    summaries: SummaryStage
-    retrieval: Retrieval = field(default_factory=Retrieval)
+    namespace: str = "default"
+    cutter: WindowCutter = field(default_factory=WindowCutter)
+    strategy: str = "backscroll"
     budget: int = 1024
+    retrieval: Retrieval = field(default_factory=Retrieval)
     max_gaps: int = 8
     pending_limit: int = 256
     unrecorded_limit: int = 32
@@ -62,43 +61,66 @@ class Engine:
     lateness: timedelta = timedelta()
     scattered_channels: bool = False
     reissue: bool = True
-    counters: Counter[str] = field(default_factory=Counter)
-    pending: Pending = field(default_factory=lambda: Pending(gauge=PENDING_WINDOWS))
-    unrecorded: Pending = field(default_factory=Pending)
-    liveness: Liveness = field(default_factory=Liveness)
-    vitals: ProgressRecorder = field(default_factory=ProgressRecorder)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    failure: BaseException | None = None
-    _waiting: Counter[ChannelKey] = field(default_factory=Counter)
-    _counting: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Engine:
+    """Everything that the steps of a dataflow use.
+
+    Args:
+        store: where histories are kept; or the hot histories over a store, to search by vectors as well.
+        config: the defaults when None.
+        gaps: finds the gaps of a window; rules when None.
+        summaries: writes the summary of a window; an extractive digest when None.
+        runtime: the state of the run; a new one when None. Each run needs an engine of its own.
+    """
+
+    def __init__(
+        self,
+        store: HistoryStore | Histories,
+        config: EngineConfig | None = None,
+        *,
+        gaps: GapStage | None = None,
+        summaries: SummaryStage | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        self.histories: Final = store if isinstance(store, Histories) else Histories(store, None, Chunker())
+        self.config: Final = config or EngineConfig()
+        self.gaps: Final[GapStage] = gaps or RuleGaps(RulesDetector())
+        self.summaries: Final[SummaryStage] = summaries or ExtractiveWriting(ExtractiveSummarizer())
+        self.runtime: Final = runtime or Runtime()
 
     def wait_to_be_recorded(self, items: Iterable[Window | Changes], *, done: bool = False) -> None:
-        """Count closed windows and changes that begin to wait, or that are done.
-
-        They are part of the state, and one channel's state has to stay small: where a quarter of what
-        may wait is of one channel, it counts as all of it.
-        """
-        most, few = self.unrecorded_limit, max(self.unrecorded_limit // 4, 1)
-        with self._counting:
-            for item in items:
-                key = item.key if isinstance(item, Changes) else item.ref.key
-                before = self._waiting[key]
-                after = before + (-_weight(item) if done else _weight(item))
-                crowded = (after >= few) - (before >= few)
-                self.unrecorded.add(after - before + crowded * most)
-                self._waiting[key] = after
-                if not after:
-                    del self._waiting[key]
+        """Count closed windows and changes that begin to wait, or that are done."""
+        for item in items:
+            key = item.key if isinstance(item, Changes) else item.ref.key
+            weight = -_weight(item) if done else _weight(item)
+            self.runtime.unrecorded.add(key, weight, most=self.config.unrecorded_limit)
 
     @property
     def throttled(self) -> bool:
         """Whether the source should wait: too many windows wait for their summary, or to be recorded."""
-        busy = self.pending.total >= self.pending_limit or self.unrecorded.total >= self.unrecorded_limit
+        config, runtime = self.config, self.runtime
+        pending, unrecorded = runtime.pending.total, runtime.unrecorded.total
+        busy = pending >= config.pending_limit or unrecorded >= config.unrecorded_limit
         if busy:
-            self.liveness.interrupt()
+            runtime.liveness.interrupt()
         return busy
 
-    def fail(self, error: BaseException) -> None:
-        """Stop the dataflow in good order because of an error; the first one is kept."""
-        self.failure = self.failure or error
-        self.stopping.set()
+    @property
+    def feed(self) -> Feed:
+        """What a source asks and tells this engine."""
+        return Feed(
+            throttled=lambda: self.throttled,
+            stopping=self.runtime.stopping.is_set,
+            fail=self.runtime.fail,
+            lost=self.runtime.lost,
+            at_end=self.runtime.liveness.at_end,
+            progress=self.runtime.progress,
+        )
+
+
+def _weight(item: Window | Changes) -> int:
+    """How many windows of usual size an item is, while it is part of the state."""
+    if isinstance(item, Changes) or not item.turns:
+        return 1
+    return max(-(-len(item.turns) // _USUAL_TURNS), -(-item.tokens // _USUAL_TOKENS))

@@ -78,7 +78,7 @@ def record_history(
     Changes rewrite what they touch, and the windows whose summary rested on it go on again.
     """
     prepare = Grouped(
-        partial(preparing.prepare, engine.histories), Work.RECORD, most=engine.embedding_windows
+        partial(preparing.prepare, engine.histories), Work.RECORD, most=engine.config.embedding_windows
     )
     commit = Grouped(engine.histories.commit, Work.STORE)
 
@@ -93,19 +93,19 @@ def record_history(
             return (window,)
         with stage("record"):
             refs = await commit(await prepare(window))
-        engine.counters["recorded"] += len(refs)
-        engine.pending.add(len(refs) - 1)
+        engine.runtime.counters["recorded"] += len(refs)
+        engine.runtime.pending.add(len(refs) - 1)
         return tuple(Window(ref, ()) for ref in refs)
 
     async def _change(changes: Changes) -> tuple[Window, ...]:
         await prepare(changes)  # behind the windows before it
-        refs = await commit(changes) if engine.reissue else (await commit(changes))[:0]
-        engine.counters["reissues"] += len(refs)
-        engine.pending.add(len(refs))
+        refs = await commit(changes) if engine.config.reissue else (await commit(changes))[:0]
+        engine.runtime.counters["reissues"] += len(refs)
+        engine.runtime.pending.add(len(refs))
         return tuple(Window(ref, ()) for ref in refs)
 
     def count_resumed(items: Sequence[Window | Changes]) -> None:
-        engine.pending.add(sum(isinstance(item, Window) for item in items))
+        engine.runtime.pending.add(sum(isinstance(item, Window) for item in items))
         engine.wait_to_be_recorded(items)
 
     recorded = _concurrently(step_id, windows, record, engine, count_resumed)
@@ -134,13 +134,13 @@ def summarize(
     async def call(item: Recalled) -> Emission | DeadLetter:
         while True:
             gapped, ref = item.gapped, item.gapped.window.ref
-            id_ = summary_id(ref, engine.strategy)
+            id_ = summary_id(ref, engine.config.strategy)
             if gapped.gone:
                 return Emission(ref.key, id_, gapped.revision, None)
             if ref.final and id_ in engine.histories[ref.key].summary_ids:  # perhaps since this began
                 body = await on_executor(partial(engine.histories.kept, ref.key, id_))
                 if body is not None:
-                    engine.counters["reissued"] += 1
+                    engine.runtime.counters["reissued"] += 1
                     SUMMARIES.labels("any", "store").inc()
                     return Emission(ref.key, id_, _revision(body), body)
             if gapped.known:
@@ -174,7 +174,7 @@ def settle(step_id: str, done: KeyedStream[X], engine: Engine) -> KeyedStream[X]
     """Count windows as done, so that the source may go on."""
 
     def count_down(item: tuple[str, X]) -> tuple[str, X]:
-        engine.pending.add(-1)
+        engine.runtime.pending.add(-1)
         return item
 
     return op.map(step_id, done, count_down)
@@ -183,24 +183,24 @@ def settle(step_id: str, done: KeyedStream[X], engine: Engine) -> KeyedStream[X]
 async def _detect(engine: Engine, window: Window) -> Gapped:
     ref, history = window.ref, engine.histories[window.ref.key]
     revision = history.revision
-    id_ = summary_id(ref, engine.strategy)
+    id_ = summary_id(ref, engine.config.strategy)
     if ref.final and id_ in history.summary_ids:
         return Gapped(window, revision, _NO_GAPS, 0.0, known=True)
     started = time.perf_counter()
     live = _live(engine, window, revision)
     if not live.turns:
         return Gapped(window, revision, _NO_GAPS, 0.0, gone=True)
-    if not engine.max_gaps:
+    if not engine.config.max_gaps:
         return Gapped(window, revision, _NO_GAPS, 0.0)
     try:
         with stage("gaps"):
-            detection = await engine.gaps.detect(live, max_gaps=engine.max_gaps)
+            detection = await engine.gaps.detect(live, max_gaps=engine.config.max_gaps)
     except LLMError as err:
         return Gapped(window, revision, _NO_GAPS, 0.0, failure=f"gaps: {err}")
-    engine.counters["gaps"] += len(detection.gaps)
+    engine.runtime.counters["gaps"] += len(detection.gaps)
     for reason, count in detection.dropped.items():
         DROPPED_GAPS.labels(reason).inc(count)
-        engine.counters["dropped_gaps"] += count
+        engine.runtime.counters["dropped_gaps"] += count
     return Gapped(window, revision, detection, _elapsed_ms(started))
 
 
@@ -213,10 +213,10 @@ async def _recall(engine: Engine, item: Gapped) -> Recalled:
             gaps=item.detection.gaps,
             history=engine.histories[ref.key].as_of(ref.first_seq),
             embedder=engine.histories.embedder,
-            budget=engine.budget,
-            retrieval=engine.retrieval,
+            budget=engine.config.budget,
+            retrieval=engine.config.retrieval,
         )
-        memory = STRATEGIES[engine.strategy](request)
+        memory = STRATEGIES[engine.config.strategy](request)
         return Recalled(item, tuple(map(MemoryRef.of, memory)), _elapsed_ms(started))
 
     if item.known or item.failure is not None or item.gone:
@@ -244,7 +244,7 @@ async def _write(engine: Engine, item: Recalled) -> Summary | None:
         gapped.detection,
         memory,
         written,
-        strategy=engine.strategy,
+        strategy=engine.config.strategy,
         embedding=embedder.name if embedder else "none",
         timings_ms={
             "gaps": gapped.gaps_ms,
@@ -277,9 +277,9 @@ def _concurrently(
         if count_resumed is not None:
             count_resumed(in_flight)
         else:
-            engine.pending.add(len(in_flight))
+            engine.runtime.pending.add(len(in_flight))
         return ConcurrentCalls(
-            call, resume, codec=CODEC, per_key=8, stopping=engine.stopping, fail=engine.fail
+            call, resume, codec=CODEC, per_key=8, stopping=engine.runtime.stopping, fail=engine.runtime.fail
         )
 
     return op.stateful_batch(step_id, up, build)
@@ -294,29 +294,31 @@ def _only(kind: type[Y]) -> Callable[[object], Y | None]:
 
 
 def _parse(engine: Engine, received: Received) -> Arrival | DeadLetter:
-    engine.counters["messages"] += 1
+    engine.runtime.counters["messages"] += 1
     MESSAGES.inc()
     try:
         if isinstance(received.value, MessageError):
             raise received.value
-        message = parse_message(received.value, namespace=engine.namespace)
+        message = parse_message(received.value, namespace=engine.config.namespace)
         return Arrival(message, replace(received, value=b""))
     except MessageError as err:
         return reject(engine, received, err)
 
 
 def _give_up(engine: Engine, window: Window, reason: str) -> DeadLetter:
-    engine.counters["failed"] += 1
+    engine.runtime.counters["failed"] += 1
     DEAD_LETTERS.inc()
-    return DeadLetter((("window", summary_id(window.ref, engine.strategy)),), reason, b"")
+    return DeadLetter((("window", summary_id(window.ref, engine.config.strategy)),), reason, b"")
 
 
 def _count(engine: Engine, summary: Summary) -> None:
-    engine.counters["summaries"] += 1
-    engine.counters.update({f"{name}_tokens": summary.tokens[name] for name in ("prompt", "completion")})
+    engine.runtime.counters["summaries"] += 1
+    engine.runtime.counters.update(
+        {f"{name}_tokens": summary.tokens[name] for name in ("prompt", "completion")}
+    )
     SUMMARIES.labels(summary.kind, "made").inc()
     if summary.degraded is not None:
-        engine.counters["degraded"] += 1
+        engine.runtime.counters["degraded"] += 1
         DEGRADED.labels(summary.degraded).inc()
 
 

@@ -51,7 +51,7 @@ class InboxSource(FixedPartitionedSource[Received, State]):
 
     def list_parts(self) -> list[str]:
         """Bytewax: a single partition, in which every channel keeps its order."""
-        self.feed.vitals.listed(1)
+        self.feed.progress.listed(1)
         return [self.listener.name]
 
     def build_part(self, step_id: str, for_part: str, resume_state: State | None) -> _InboxPartition:
@@ -60,7 +60,7 @@ class InboxSource(FixedPartitionedSource[Received, State]):
         _, offset, greatest = resume_state or (_VERSION, None, None)
         part = _InboxPartition(self, Inbox(self.listener.path), for_part, offset or 0, greatest)
         self.listener.start()
-        self.feed.vitals.assigned(for_part, offset)
+        self.feed.progress.assigned(for_part, offset)
         return part
 
 
@@ -109,7 +109,7 @@ class _InboxPartition(StatefulSourcePartition[Received, State]):
             if self._trimmed is not None:
                 self._inbox.trim(self._trimmed[1], self._keep)
             self._trimmed = now + _SAFE, self._offset
-        self._feed.vitals.epoch_closed(self._part, self._offset)
+        self._feed.progress.epoch_closed(self._part, self._offset)
         return _VERSION, self._offset, self._clock.greatest
 
     def close(self) -> None:

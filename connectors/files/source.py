@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 
 from backscroll.connectors.files.formats import FormatError, read_file
 from backscroll.operators.messages import MessageError, Received, parse_message
+from backscroll.operators.runtime.feed import Feed
 
 __all__ = ["FilesSource"]
 
@@ -27,11 +28,9 @@ class FilesSource(FixedPartitionedSource[Received, int]):
     Args:
         files: paths and their formats, in order.
         speed: how many seconds of chat to replay in one second; None for as fast as possible.
-        tz: the time zone of times that have none.
-        counters: counts skipped entries by reason.
-        throttled: returns whether to pause because too much is in flight.
-        stopping: returns whether to stop now.
-        fail: called if a file cannot be read any further; the input then ends.
+        tz: the time zone of times that name none.
+        counters: counts what the readers skip, by the reason.
+        feed: the engine.
     """
 
     def __init__(
@@ -41,17 +40,13 @@ class FilesSource(FixedPartitionedSource[Received, int]):
         speed: float | None,
         tz: tzinfo | None = None,
         counters: Counter[str] | None = None,
-        throttled: Callable[[], bool],
-        stopping: Callable[[], bool],
-        fail: Callable[[FormatError], None],
+        feed: Feed,
     ) -> None:
+        self.feed = feed
         self._files = files
         self._speed = speed
         self._tz = tz
         self._counters = counters
-        self._throttled = throttled
-        self._stopping = stopping
-        self._fail = fail
 
     def list_parts(self) -> list[str]:
         """Bytewax: a single partition, so that channels keep the order of the files."""
@@ -74,7 +69,7 @@ class _FilesPartition(StatefulSourcePartition[Received, int]):
         self, received: Iterator[Received], source: FilesSource, pace: _Pace | None, read: int
     ) -> None:
         self._received = received
-        self._source = source
+        self._feed = source.feed
         self._pace = pace
         self._read = read
         self._held: Received | None = None
@@ -83,15 +78,15 @@ class _FilesPartition(StatefulSourcePartition[Received, int]):
     def next_batch(self) -> list[Received]:
         """Bytewax: what to hand on now; nothing while the engine is busy or the next is not due."""
         self._wait = None
-        if self._source._stopping():
+        if self._feed.stopping():
             raise StopIteration
-        if self._source._throttled():
+        if self._feed.throttled():
             self._wait = _WAIT
             return []
         try:
             batch = list(islice(self._received, _BATCH)) if self._pace is None else self._due(self._pace)
         except FormatError as err:
-            self._source._fail(err)
+            self._feed.fail(err)
             raise StopIteration from err
         self._read += len(batch)
         if not batch and self._wait is None:

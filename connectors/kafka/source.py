@@ -94,7 +94,7 @@ class KafkaSource(FixedPartitionedSource[Received, State]):
             KafkaError: as `KafkaConnection.partitions`.
         """
         counts = self._connection.partitions(self._topics)
-        self.feed.vitals.listed(sum(counts.values()))
+        self.feed.progress.listed(sum(counts.values()))
         return [f"{topic}:{number}" for topic in self._topics for number in range(counts[topic])]
 
     def build_part(self, step_id: str, for_part: str, resume_state: State | None) -> _KafkaPartition:
@@ -151,7 +151,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
             reader.close()
             raise
         self._reader = reader
-        self._feed.vitals.assigned(self._part, self._next)
+        self._feed.progress.assigned(self._part, self._next)
 
     def next_batch(self) -> list[Received]:
         """Bytewax: what has arrived; nothing while the engine is busy or nothing is there."""
@@ -198,7 +198,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
         """Bytewax: version, next offset, greatest event time, at the close of each epoch."""
         if self._source.lag is not None and self._next is not None:
             self._source.lag.snapshot(self._at.topic, self._at.partition, self._next)
-        self._feed.vitals.epoch_closed(self._part, self._next)
+        self._feed.progress.epoch_closed(self._part, self._next)
         return _VERSION, self._next, self._clock.greatest
 
     def close(self) -> None:

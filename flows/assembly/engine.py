@@ -12,7 +12,7 @@ from backscroll.connectors.lancedb.store import LanceStore
 from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint
 from backscroll.flows.assembly.language_model import make_stages
 from backscroll.flows.settings.settings import Settings
-from backscroll.operators.engine import Engine
+from backscroll.operators.engine import Engine, EngineConfig
 from backscroll.operators.gaps.gap import GapDetector
 from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.history.chunks import Chunker
@@ -24,6 +24,7 @@ from backscroll.operators.llm.budget import AnswerStore, CurrentAnswers
 from backscroll.operators.llm.in_memory import InMemoryAnswers
 from backscroll.operators.memory.request import Retrieval
 from backscroll.operators.runtime.calls import drain
+from backscroll.operators.runtime.runtime import Runtime
 from backscroll.operators.stream.windows import WindowCutter
 
 __all__ = ["open_engine"]
@@ -31,12 +32,18 @@ __all__ = ["open_engine"]
 
 @contextmanager
 def open_engine(
-    settings: Settings, *, detected: Path | None = None, shared: bool = False, processes: int = 1
+    settings: Settings,
+    *,
+    runtime: Runtime | None = None,
+    detected: Path | None = None,
+    shared: bool = False,
+    processes: int = 1,
 ) -> Iterator[Engine]:
     """An engine over the store of the settings, or over one in memory that ends with it.
 
     Args:
         settings: the engine's settings.
+        runtime: the state of the run; a new one when None.
         detected: a file of recorded gaps to use instead of the rules.
         shared: the store is held open by the process that started this one.
         processes: how many processes the engine has; they share the day's tokens.
@@ -57,23 +64,7 @@ def open_engine(
             gaps, summaries = make_stages(
                 settings, detector, answers, recorded=detected is not None, processes=processes
             )
-            yield Engine(
-                namespace=settings.namespace,
-                histories=histories,
-                cutter=WindowCutter(settings.window_tokens, settings.window_turns, _idle(settings)),
-                gaps=gaps,
-                strategy=settings.strategy,
-                summaries=summaries,
-                retrieval=Retrieval(settings.top_k, settings.rrf_constant, settings.chunk_tokens),
-                budget=settings.budget,
-                max_gaps=settings.max_gaps,
-                pending_limit=settings.pending_windows,
-                unrecorded_limit=settings.unrecorded_windows,
-                embedding_windows=settings.embedding_windows,
-                lateness=timedelta(seconds=settings.lateness_seconds),
-                scattered_channels=settings.scattered_channels,
-                reissue=settings.reissue,
-            )
+            yield Engine(histories, _config(settings), gaps=gaps, summaries=summaries, runtime=runtime)
         finally:
             drain()
 
@@ -100,5 +91,19 @@ def _open_store(
         store.close()
 
 
-def _idle(settings: Settings) -> timedelta | None:
-    return None if settings.idle_minutes is None else timedelta(minutes=settings.idle_minutes)
+def _config(settings: Settings) -> EngineConfig:
+    idle = None if settings.idle_minutes is None else timedelta(minutes=settings.idle_minutes)
+    return EngineConfig(
+        namespace=settings.namespace,
+        cutter=WindowCutter(settings.window_tokens, settings.window_turns, idle),
+        strategy=settings.strategy,
+        budget=settings.budget,
+        retrieval=Retrieval(settings.top_k, settings.rrf_constant, settings.chunk_tokens),
+        max_gaps=settings.max_gaps,
+        pending_limit=settings.pending_windows,
+        unrecorded_limit=settings.unrecorded_windows,
+        embedding_windows=settings.embedding_windows,
+        lateness=timedelta(seconds=settings.lateness_seconds),
+        scattered_channels=settings.scattered_channels,
+        reissue=settings.reissue,
+    )

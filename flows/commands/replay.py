@@ -87,10 +87,11 @@ def _run(job: Job, outlet: FileResults, workers: int, counters: Counter[str], st
         return
     from backscroll.flows.assembly.engine import open_engine
     from backscroll.flows.running.dataflow import run_dataflow
+    from backscroll.operators.runtime.runtime import Runtime
 
+    runtime = Runtime(counters=counters, stopping=stop)
     detected = None if job.detected is None else Path(job.detected)
-    with open_engine(job.settings, detected=detected) as engine:
-        engine.counters, engine.stopping = counters, stop
+    with open_engine(job.settings, runtime=runtime, detected=detected) as engine:
         run_dataflow(job, engine, outlet)
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from backscroll.flows.running.cluster import run_cluster
 from backscroll.flows.running.job import Job
 from backscroll.flows.running.monitoring import Monitoring, monitored
-from backscroll.flows.running.signals import handle_signals, kill_after
+from backscroll.flows.running.signals import StopSignal, handle_signals, kill_after
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.terminal.errors import UserError, report_user_errors, user_error_line
 from backscroll.flows.terminal.log_setup import set_up_logging
@@ -92,25 +92,27 @@ def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], 
     from backscroll.flows.assembly.engine import open_engine
     from backscroll.flows.running.dataflow import run_dataflow
     from backscroll.flows.running.recovery import await_recovery, prepare_recovery
+    from backscroll.operators.runtime.runtime import Runtime
 
     peers, number = cluster.addresses, cluster.process_id
     processes = len(peers or [""])
-    with open_engine(settings, shared=peers is not None, processes=processes) as engine:
+    stop = StopSignal()
+    runtime = Runtime(counters=counters, stopping=stop)
+    with open_engine(settings, runtime=runtime, shared=peers is not None, processes=processes) as engine:
         if number:
             await_recovery(settings, number)
         prepare_recovery(settings, processes, process_id=number)
 
         def exit_code() -> int:
-            if engine.failure is None:
+            if runtime.failure is None:
                 return 0
-            click.echo(f"Error: {user_error_line(engine.failure) or repr(engine.failure)}", err=True)
+            click.echo(f"Error: {user_error_line(runtime.failure) or repr(runtime.failure)}", err=True)
             return UserError.exit_code
 
         # Before this a signal just ends the process: nothing has begun. Afterwards a broker that is away, or
         # peers that go on, would keep it.
-        with handle_signals() as stop, kill_after(stop, _PATIENCE_SECONDS, exit_code):
-            engine.counters, engine.stopping = counters, stop
-            watch.follow(lambda: {0: engine.vitals.pulse}, stop)
+        with handle_signals(stop), kill_after(stop, _PATIENCE_SECONDS, exit_code):
+            watch.follow(lambda: {0: runtime.progress.pulse}, stop)
             try:
                 run_dataflow(
                     Job("run", (), settings), engine, _NoResults(), process_id=number, addresses=peers

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from backscroll.flows.running.monitoring import monitored
-from backscroll.flows.running.signals import handle_signals, kill_after
+from backscroll.flows.running.signals import StopSignal, handle_signals, kill_after
 from backscroll.flows.settings.settings import ENV_PREFIX, Settings
 from backscroll.flows.terminal.errors import UserError, report_user_errors, user_error_line
 from backscroll.flows.terminal.log_setup import set_up_logging
@@ -97,37 +97,33 @@ def _run(
     from backscroll.flows.running.live import run_live, to_topics_flow
     from backscroll.flows.running.recovery import prepare_recovery, recovery_directory
     from backscroll.flows.summarize import summarize_flow
-    from backscroll.operators.runtime.feed import Feed
+    from backscroll.operators.runtime.runtime import Runtime
 
     path = recovery_directory(settings) / f"{platform}.inbox"
-    with open_engine(settings) as engine:
+    stop = StopSignal()
+    runtime = Runtime(counters=counters, stopping=stop)
+    with open_engine(settings, runtime=runtime) as engine:
         prepare_recovery(settings, 1)
         listener = Listener(platform, _platform(settings, platform, engine.histories.embedder, path), path)
 
         def exit_code() -> int:
-            if engine.failure is None:
+            if runtime.failure is None:
                 return 0
-            click.echo(f"Error: {user_error_line(engine.failure) or repr(engine.failure)}", err=True)
+            click.echo(f"Error: {user_error_line(runtime.failure) or repr(runtime.failure)}", err=True)
             return UserError.exit_code
 
         with (
-            handle_signals() as stop,
+            handle_signals(stop),
             kill_after(stop, _PATIENCE_SECONDS, exit_code),
             monitored(settings, upstream=listener) as watch,
         ):
-            engine.counters, engine.stopping = counters, stop
-            engine.liveness.begin()
-            watch.follow(lambda: {0: engine.vitals.pulse}, stop)
-            feed = Feed(
-                throttled=lambda: engine.throttled,
-                stopping=stop.is_set,
-                fail=engine.fail,
-                lost=lambda *_: None,
-                at_end=engine.liveness.at_end,
-                vitals=engine.vitals,
-            )
+            runtime.liveness.begin()
+            watch.follow(lambda: {0: runtime.progress.pulse}, stop)
             source = InboxSource(
-                listener, feed=feed, lateness=engine.lateness, keep=timedelta(days=settings.inbox_days)
+                listener,
+                feed=engine.feed,
+                lateness=engine.config.lateness,
+                keep=timedelta(days=settings.inbox_days),
             )
             if outlet is None:
                 flow = to_topics_flow(engine, settings, source)
@@ -135,8 +131,7 @@ def _run(
                 sinks = ResultSinks(engine, outlet)
                 flow = summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
             run_live(engine, settings, {"process_id": None, "addresses": None}, flow)
-            if engine.failure is not None:
-                raise engine.failure
+            runtime.raise_failure()
 
 
 def _check(settings: Settings, platform: PlatformName) -> None:

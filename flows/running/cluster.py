@@ -31,7 +31,7 @@ from backscroll.flows.terminal.log_setup import set_up_logging
 from backscroll.operators.runtime.progress import Progress
 
 if TYPE_CHECKING:
-    from backscroll.operators.engine import Engine
+    from backscroll.operators.runtime.runtime import Runtime
 
 __all__ = ["run_cluster"]
 
@@ -264,24 +264,29 @@ def _work() -> int:
     from backscroll.flows.assembly.engine import open_engine
     from backscroll.flows.running.dataflow import run_dataflow
     from backscroll.flows.terminal.errors import user_error_line
-    from backscroll.operators.runtime.backpressure import Liveness, Pending
+    from backscroll.operators.runtime.backpressure import Backlog, Liveness, Pending
     from backscroll.operators.runtime.metrics import PENDING_WINDOWS
+    from backscroll.operators.runtime.runtime import Runtime
 
     job, number = Job.from_json(task["job"].encode()), task["process_id"]
     set_up_logging()
     detected = None if job.detected is None else Path(job.detected)
     try:
         processes = len(task["addresses"])
-        with open_engine(job.settings, detected=detected, shared=True, processes=processes) as engine:
-            slots = np.memmap(task["pending"], dtype=np.int64, mode="r+")
-            engine.pending = Pending(slots[:processes], number, PENDING_WINDOWS)
-            engine.unrecorded = Pending(slots[processes : 2 * processes], number)
-            engine.liveness = Liveness(slots[2 * processes :], number)
-            signal.signal(signal.SIGTERM, lambda *_: engine.stopping.set())
+        slots = np.memmap(task["pending"], dtype=np.int64, mode="r+")
+        runtime = Runtime(
+            pending=Pending(slots[:processes], number, PENDING_WINDOWS),
+            unrecorded=Backlog(Pending(slots[processes : 2 * processes], number)),
+            liveness=Liveness(slots[2 * processes :], number),
+        )
+        with open_engine(
+            job.settings, runtime=runtime, detected=detected, shared=True, processes=processes
+        ) as engine:
+            signal.signal(signal.SIGTERM, lambda *_: runtime.stopping.set())
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
             threading.Thread(target=_end_with_parent, daemon=True).start()
             done = threading.Event()
-            reporter = threading.Thread(target=_report, args=(outlet, engine, done))
+            reporter = threading.Thread(target=_report, args=(outlet, runtime, done))
             reporter.start()
             outlet.frame(b"r", [b""])
             try:
@@ -297,16 +302,16 @@ def _work() -> int:
     return 0
 
 
-def _report(outlet: _PipeResults, engine: Engine, done: threading.Event) -> None:
+def _report(outlet: _PipeResults, runtime: Runtime, done: threading.Event) -> None:
     """Send counters and pulse until the work is done, a failure at once: Bytewax goes on without input."""
     failed = False
     while True:
         last = done.wait(0.2)
-        outlet.frame(b"c", [orjson.dumps(dict(engine.counters))])
-        outlet.frame(b"p", [orjson.dumps(engine.vitals.pulse)])
-        if engine.failure is not None and not failed:
+        outlet.frame(b"c", [orjson.dumps(dict(runtime.counters))])
+        outlet.frame(b"p", [orjson.dumps(runtime.progress.pulse)])
+        if runtime.failure is not None and not failed:
             failed = True
-            outlet.frame(b"e", [orjson.dumps(_line(engine.failure))])
+            outlet.frame(b"e", [orjson.dumps(_line(runtime.failure))])
         if last:
             return
 

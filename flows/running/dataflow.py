@@ -45,8 +45,7 @@ def run_dataflow(
         run_live(engine, job.settings, place)
     else:
         cli_main(_files_flow(job, engine, outlet), **place, epoch_interval=timedelta(seconds=1))  # type: ignore[no-untyped-call]
-    if engine.failure is not None:
-        raise engine.failure
+    engine.runtime.raise_failure()
 
 
 def _files_flow(job: Job, engine: Engine, outlet: ResultWriter) -> Dataflow:
@@ -54,10 +53,8 @@ def _files_flow(job: Job, engine: Engine, outlet: ResultWriter) -> Dataflow:
         [(Path(path), format_) for path, format_ in job.files],
         speed=job.speed,
         tz=None if job.settings.tz is None else time_zone(job.settings.tz),
-        counters=engine.counters,
-        throttled=lambda: engine.throttled,
-        stopping=engine.stopping.is_set,
-        fail=engine.fail,
+        counters=engine.runtime.counters,
+        feed=engine.feed,
     )
 
     sinks = ResultSinks(engine, outlet)
@@ -91,7 +88,7 @@ class ResultSinks:
                 try:
                     write(items)
                 except Exception as err:
-                    engine.fail(err)
+                    engine.runtime.fail(err)
 
             return CallbackSink(write_or_stop)
 

@@ -23,8 +23,7 @@ from backscroll.flows.summarize import summarize_flow
 from backscroll.flows.terminal.errors import ClusterError
 from backscroll.operators.engine import Engine
 from backscroll.operators.messages import Received
-from backscroll.operators.runtime.feed import Feed
-from backscroll.operators.runtime.metrics import DEAD_LETTERS, LOST
+from backscroll.operators.runtime.metrics import DEAD_LETTERS
 
 __all__ = ["live_flow", "run_live", "to_topics_flow"]
 
@@ -64,26 +63,15 @@ def live_flow(engine: Engine, settings: Settings) -> Dataflow:
     connection = kafka_connection(settings)
     connection.partitions(settings.kafka_topic_names)
 
-    def lost(topic: str, partition: int, messages: int) -> None:
-        engine.counters["lost"] += messages
-        LOST.labels(topic, str(partition)).inc(messages)
-
-    engine.liveness.begin()
+    engine.runtime.liveness.begin()
     source = KafkaSource(
         connection,
         settings.kafka_topic_names,
         start=settings.kafka_start_at,
         on_lost=settings.on_lost_offset,
-        lateness=engine.lateness,
+        lateness=engine.config.lateness,
         group=settings.kafka_group,
-        feed=Feed(
-            throttled=lambda: engine.throttled,
-            stopping=engine.stopping.is_set,
-            fail=engine.fail,
-            lost=lost,
-            at_end=engine.liveness.at_end,
-            vitals=engine.vitals,
-        ),
+        feed=engine.feed,
     )
     return to_topics_flow(engine, settings, source)
 
@@ -94,13 +82,13 @@ def to_topics_flow(engine: Engine, settings: Settings, source: Source[Received])
     Raises:
         KafkaError: the brokers cannot be used, or a topic does not exist.
     """
-    connection, stopping = kafka_connection(settings), engine.stopping.is_set
+    connection, stopping = kafka_connection(settings), engine.runtime.stopping.is_set
     written = (settings.kafka_summaries, settings.kafka_dead_letters, settings.kafka_debug)
     connection.partitions([topic for topic in written if topic is not None])
     letters = KafkaDeadLetters(connection, settings.kafka_dead_letters, stopping=stopping)
 
     def refused() -> None:
-        engine.counters["failed"] += 1
+        engine.runtime.counters["failed"] += 1
         DEAD_LETTERS.inc()
 
     return summarize_flow(

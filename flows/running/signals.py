@@ -19,9 +19,9 @@ class StopSignal(threading.Event):
 
 
 @contextmanager
-def handle_signals() -> Iterator[StopSignal]:
-    """A `StopSignal` that signals of this process set while the context lasts."""
-    stop = StopSignal()
+def handle_signals(stop: StopSignal | None = None) -> Iterator[StopSignal]:
+    """A `StopSignal`, a new one when None, that signals of this process set while the context lasts."""
+    stop = stop or StopSignal()
 
     def ask(number: int, _: Any) -> None:
         stop.signal = number

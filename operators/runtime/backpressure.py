@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import Gauge
 
-__all__ = ["Liveness", "Pending"]
+__all__ = ["Backlog", "Liveness", "Pending"]
 
 
 class Pending:
@@ -40,6 +42,39 @@ class Pending:
             self._slots[self._slot] += windows
             if self._gauge is not None:
                 self._gauge.set(int(self._slots[self._slot]))
+
+
+class Backlog:
+    """What waits, by channel; it is part of the state, and one channel's state has to stay small.
+
+    Args:
+        pending: the sum, over all processes of one machine.
+    """
+
+    def __init__(self, pending: Pending | None = None) -> None:
+        self._pending = pending or Pending()
+        self._waiting: Counter[Hashable] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def total(self) -> int:
+        """What waits in all processes."""
+        return self._pending.total
+
+    def add(self, channel: Hashable, weight: int, *, most: int) -> None:
+        """Count what begins to wait, or, below zero, what is done.
+
+        Where a quarter of `most`, which may wait in all, is of one channel, that channel counts as all of it.
+        """
+        few = max(most // 4, 1)
+        with self._lock:
+            before = self._waiting[channel]
+            after = before + weight
+            crowded = (after >= few) - (before >= few)
+            self._pending.add(weight + crowded * most)
+            self._waiting[channel] = after
+            if not after:
+                del self._waiting[channel]
 
 
 class Liveness:

@@ -19,7 +19,7 @@ class Feed:
     fail: told why reading cannot go on; the input then ends.
     lost: told a topic, a partition and how many messages were passed over.
     at_end: told a partition by name, and whether everything in it has been read.
-    vitals: told which partitions are read, and at each close of an epoch how far.
+    progress: told which partitions are read, and at each close of an epoch how far.
     """
 
     throttled: Callable[[], bool]
@@ -27,4 +27,4 @@ class Feed:
     fail: Callable[[Exception], None]
     lost: Callable[[str, int, int], None]
     at_end: Callable[[str, bool], None]
-    vitals: ProgressRecorder = field(default_factory=ProgressRecorder)
+    progress: ProgressRecorder = field(default_factory=ProgressRecorder)

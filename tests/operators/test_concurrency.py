@@ -15,12 +15,9 @@ from bytewax.testing import TestingSink, run_main
 from backscroll.connectors.callback_sink import CallbackSink
 from backscroll.connectors.files.source import FilesSource
 from backscroll.flows.summarize import summarize_flow
-from backscroll.operators.engine import Engine
+from backscroll.operators.engine import Engine, EngineConfig
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.gaps.rules import RulesDetector
-from backscroll.operators.gaps.stage import RuleGaps
-from backscroll.operators.history.chunks import Chunker
-from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import DeadLetter
@@ -52,15 +49,8 @@ class SlowWriting:
 
 def engine_with(writing: SlowWriting, pending_limit: int = 256) -> Engine:
     """Every message is a window, and there is no embedding and no memory."""
-    return Engine(
-        namespace="default",
-        histories=Histories(InMemoryStore(), None, Chunker()),
-        cutter=WindowCutter(turns=1),
-        gaps=RuleGaps(RulesDetector()),
-        strategy="none",
-        summaries=writing,  # type: ignore[arg-type]
-        pending_limit=pending_limit,
-    )
+    config = EngineConfig(cutter=WindowCutter(turns=1), strategy="none", pending_limit=pending_limit)
+    return Engine(InMemoryStore(), config, summaries=writing)
 
 
 def replay(
@@ -70,13 +60,7 @@ def replay(
     message = {"ts": "2026-03-02T09:00:00Z", "author": "Ana", "text": "We wait."}
     lines = [json.dumps({**message, "channel": name, "id": f"m{n}"}) for n, name in enumerate(channels)]
     path.write_text("\n".join(lines))
-    source = FilesSource(
-        [(path, "messages")],
-        speed=None,
-        throttled=lambda: engine.throttled,
-        stopping=engine.stopping.is_set,
-        fail=engine.fail,
-    )
+    source = FilesSource([(path, "messages")], speed=None, feed=engine.feed)
     bodies, letters = list[bytes](), list[DeadLetter]()
 
     def write(batch: Sequence[tuple[str, bytes]]) -> None:
@@ -111,7 +95,7 @@ def test_the_source_waits_when_the_server_is_slower_than_the_stream(tmp_path: Pa
     engine, ahead = engine_with(writing, pending_limit=16), list[int]()
 
     def watch() -> None:
-        ahead.append(engine.counters["messages"] - engine.counters["summaries"])
+        ahead.append(engine.runtime.counters["messages"] - engine.runtime.counters["summaries"])
 
     _, bodies = replay(engine, tmp_path / "chat.jsonl", ["a"] * 600, watch)
     batch = 128

@@ -20,7 +20,7 @@ from bytewax.testing import TestingSink, TestingSource, run_main
 
 from backscroll.flows.summarize import summarize_flow
 from backscroll.flows.terminal.errors import user_error_line
-from backscroll.operators.engine import Engine
+from backscroll.operators.engine import Engine, EngineConfig
 from backscroll.operators.gaps.gap import Gap, GapDetector
 from backscroll.operators.gaps.stage import RuleGaps
 from backscroll.operators.history.chunks import Chunker
@@ -35,7 +35,7 @@ from backscroll.operators.stream.changes import Change, Changes
 from backscroll.operators.stream.windows import Window, WindowCutter
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.record import Emission, Summary
-from backscroll.operators.summary.stage import ExtractiveWriting, Written
+from backscroll.operators.summary.stage import ExtractiveWriting, SummaryStage, Written
 from support.building import KEY, HashingEmbedder
 
 
@@ -67,21 +67,17 @@ def bodies_of(store: InMemoryStore) -> dict[str, bytes]:
 
 
 def engine_over(
-    store: InMemoryStore, *, strategy: str = "remember", detector: GapDetector | None = None, **changes: Any
+    store: InMemoryStore,
+    *,
+    strategy: str = "remember",
+    detector: GapDetector | None = None,
+    summaries: SummaryStage | None = None,
+    **changes: Any,
 ) -> Engine:
     """An engine as a process makes it: nothing but the store is left of earlier runs."""
-    parts = {
-        "cutter": WindowCutter(turns=2),
-        "gaps": RuleGaps(detector or Pronouns()),
-        "summaries": ExtractiveWriting(ExtractiveSummarizer()),
-        **changes,
-    }
-    return Engine(
-        namespace="default",
-        histories=Histories(store, HashingEmbedder(), Chunker()),
-        strategy=strategy,
-        **parts,
-    )
+    histories = Histories(store, HashingEmbedder(), Chunker())
+    config = EngineConfig(**{"cutter": WindowCutter(turns=2), "strategy": strategy, **changes})
+    return Engine(histories, config, gaps=RuleGaps(detector or Pronouns()), summaries=summaries)
 
 
 def post(number: int, text: str, channel: str = "general", **fields: Any) -> Received:
@@ -172,7 +168,7 @@ def test_every_window_gets_a_summary_with_its_id_and_the_last_is_provisional() -
     assert [summary.window.index for summary in summaries] == [0, 1, 2]
     assert summaries[0].models == {"gaps": "pronouns", "summary": "extractive", "embedding": "hashing"}
     assert rejects == []
-    assert +engine.counters == {
+    assert +engine.runtime.counters == {
         "messages": 5,
         "gaps": 2,
         "turns": 5,
@@ -181,8 +177,8 @@ def test_every_window_gets_a_summary_with_its_id_and_the_last_is_provisional() -
         "provisional": 1,
         "summaries": 3,
     }
-    assert engine.pending.total == 0
-    assert engine.failure is None
+    assert engine.runtime.pending.total == 0
+    assert engine.runtime.failure is None
 
 
 def test_closed_windows_and_their_summaries_are_stored_and_provisional_ones_are_not() -> None:
@@ -209,7 +205,7 @@ def test_a_repetition_is_counted_and_makes_no_turn() -> None:
     engine = engine_over(InMemoryStore())
     bodies, rejects = run(engine, [CHAT[0], CHAT[0], CHAT[1], CHAT[0], CHAT[2]])
     assert ids(bodies) == ["default/general:0-1:remember", "default/general:2-2:remember"]
-    assert (engine.counters["duplicates"], engine.counters["turns"], rejects) == (2, 3, [])
+    assert (engine.runtime.counters["duplicates"], engine.runtime.counters["turns"], rejects) == (2, 3, [])
 
 
 def test_what_cannot_be_a_turn_becomes_a_dead_letter_and_costs_no_valid_message() -> None:
@@ -224,7 +220,7 @@ def test_what_cannot_be_a_turn_becomes_a_dead_letter_and_costs_no_valid_message(
         ("not JSON", b"oops", 1),
         ("not UTF-8", b"\xff", 7),
     ]
-    assert (engine.counters["dead_letters"], engine.counters["messages"]) == (3, 5)
+    assert (engine.runtime.counters["dead_letters"], engine.runtime.counters["messages"]) == (3, 5)
 
 
 def test_a_flush_closes_the_open_window_and_an_empty_one_does_nothing() -> None:
@@ -259,7 +255,7 @@ def test_a_second_run_over_the_same_store_emits_the_same_bytes() -> None:
     second, _ = run(engine, chat)
     assert second == first
     assert len(first) == 2
-    assert [engine.counters[name] for name in ("reissued", "summaries", "recorded")] == [2, 0, 0]
+    assert [engine.runtime.counters[name] for name in ("reissued", "summaries", "recorded")] == [2, 0, 0]
     assert len(store.load(KEY).windows) == 2
 
 
@@ -282,7 +278,7 @@ def test_another_strategy_over_the_same_store_makes_summaries_of_the_same_window
     engine = engine_over(store, strategy="recent")
     bodies, _ = run(engine, CHAT[:4])
     assert ids(bodies) == ["default/general:0-1:recent", "default/general:2-3:recent"]
-    assert (engine.counters["recorded"], engine.counters["summaries"]) == (0, 2)
+    assert (engine.runtime.counters["recorded"], engine.runtime.counters["summaries"]) == (0, 2)
     assert len(bodies_of(store)) == 4
 
 
@@ -304,8 +300,8 @@ def test_a_step_that_fails_stops_the_flow_in_good_order_and_keeps_what_was_done(
     store = InMemoryStore()
     engine = engine_over(store, detector=Broken())
     bodies, _ = run(engine, CHAT)
-    assert str(engine.failure) == "the detector is gone"
-    assert engine.stopping.is_set()
+    assert str(engine.runtime.failure) == "the detector is gone"
+    assert engine.runtime.stopping.is_set()
     assert set(ids(bodies)) <= {"default/general:0-1:remember"}
     again, _ = run(engine_over(store), CHAT)
     assert ids(again) == [
@@ -359,7 +355,7 @@ def test_the_recovery_store_names_no_class_of_the_program(
     store = InMemoryStore()
     stopped = engine_over(store, strategy=strategy, summaries=Unwritten())
     assert run(stopped, CHAT, recovery) == ([], [])
-    assert str(stopped.failure) == "the writer is gone"
+    assert str(stopped.runtime.failure) == "the writer is gone"
     with closing(sqlite3.connect(tmp_path / "part-0.sqlite3")) as database:
         snapshots = database.execute("SELECT step_id, ser_change FROM snaps WHERE ser_change NOT NULL")
         states = {step: Pathless(BytesIO(pickled)).load() for step, pickled in snapshots}
@@ -412,7 +408,7 @@ def test_a_channel_that_is_silent_for_a_run_keeps_its_place(recovery: RecoveryCo
         ["default/general:0-0:remember", "default/other:0-0:remember"],
         ["default/general:0-1:remember", "default/other:0-0:remember"],
     ]
-    assert [engine.counters["duplicates"] for engine in engines] == [0, 0, 1]
+    assert [engine.runtime.counters["duplicates"] for engine in engines] == [0, 0, 1]
     assert [[turn.id for turn in w.window.turns] for w in store.load(KEY).windows] == [["m0", "m2"]]
 
 
@@ -513,7 +509,7 @@ def test_a_deletion_and_an_edit_may_come_before_their_message() -> None:
     turns = [turn for stored in store.windows[KEY] for turn in stored.window.turns]
     assert [(turn.id, turn.text) for turn in turns] == [("m1", "lunch at one"), ("m2", "is it here")]
     assert store.erased[KEY] == {"m0", "m7"}
-    assert (engine.counters["duplicates"], engine.counters["unposted"]) == (1, 1)
+    assert (engine.runtime.counters["duplicates"], engine.runtime.counters["unposted"]) == (1, 1)
 
 
 def test_an_aborted_run_with_changes_ends_like_an_undisturbed_one(recovery: RecoveryConfig) -> None:
@@ -541,7 +537,7 @@ def test_silence_on_the_wall_clock_closes_a_window_of_a_live_stream_alone() -> N
     def summaries(*, live: bool) -> list[Summary]:
         engine = engine_over(InMemoryStore(), cutter=WindowCutter(idle=timedelta(milliseconds=50)))
         if live:
-            engine.liveness.begin()
+            engine.runtime.liveness.begin()
         same = [post(number, "fine", ts="2026-03-02T09:00:00Z") for number in range(3)]
         bodies, _ = run(engine, [*same[:2], TestingSource.PAUSE(timedelta(milliseconds=400)), same[2]])
         return [Summary.from_json(body) for body in bodies]

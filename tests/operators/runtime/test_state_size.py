@@ -21,7 +21,7 @@ from backscroll.operators.runtime.calls import ConcurrentCalls, drain
 from backscroll.operators.state_types import CODEC
 from backscroll.operators.stream.admission import Admission, AdmissionState
 from backscroll.operators.stream.windows import Cutting, Window, WindowCutter, WindowRef
-from support.building import KEY, START, history_of, message, turn, windows_of
+from support.building import KEY, START, MemoryStore, history_of, message, turn, windows_of
 
 MOST = 64 * 1024
 WINDOWS, TURNS = 8, 32  # of a channel that wait to be recorded, and turns of a usual one
@@ -46,7 +46,7 @@ def talk() -> Callable[[int], str]:
 
 def idle_engine() -> Engine:
     """One of which only the counts are used."""
-    return Engine("default", *(None,) * 3, "recent", None)  # type: ignore[arg-type]
+    return Engine(MemoryStore())
 
 
 def full(history: ChannelHistory, text: str) -> Admission:

@@ -1,0 +1,55 @@
+"""What changes while an engine runs: counts, backpressure, progress, and how it is to end."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+from backscroll.operators.runtime.backpressure import Backlog, Liveness, Pending
+from backscroll.operators.runtime.metrics import LOST, PENDING_WINDOWS
+from backscroll.operators.runtime.progress import ProgressRecorder
+
+__all__ = ["Runtime"]
+
+
+@dataclass(slots=True)
+class Runtime:
+    """The state of one run of an engine in one process. Build it, hand it in, and watch it.
+
+    counters: messages, turns, duplicates, dead_letters, windows (closed), recorded (newly),
+        provisional, gaps, summaries (made), degraded, reissued (taken from the store as they were), failed
+        (windows that became dead letters), dropped_gaps, prompt_tokens and completion_tokens.
+        `changes` are edits and deletions, `reissues` summaries made again because of them, `lost` messages
+        that the broker no longer had, `unposted` edits and deletions without a message.
+    pending: windows between their close and their summary.
+    unrecorded: closed windows and changes that wait to be stored.
+    liveness: whether the source keeps up with a live stream.
+    progress: how far each partition is done.
+    stopping: set it to end the input without closing open windows.
+    failure: the first error of a step or the source. Raised from a step, it would tear the dataflow down
+        in the middle of an epoch; so the input ends, and what was done is handed on.
+    """
+
+    counters: Counter[str] = field(default_factory=Counter)
+    pending: Pending = field(default_factory=lambda: Pending(gauge=PENDING_WINDOWS))
+    unrecorded: Backlog = field(default_factory=Backlog)
+    liveness: Liveness = field(default_factory=Liveness)
+    progress: ProgressRecorder = field(default_factory=ProgressRecorder)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    failure: BaseException | None = field(default=None, init=False)
+
+    def fail(self, error: BaseException) -> None:
+        """Stop the dataflow in good order because of an error; the first one is kept."""
+        self.failure = self.failure or error
+        self.stopping.set()
+
+    def raise_failure(self) -> None:
+        """Raise what the dataflow was stopped for, if it failed."""
+        if self.failure is not None:
+            raise self.failure
+
+    def lost(self, topic: str, partition: int, messages: int) -> None:
+        """Count messages that the broker no longer had."""
+        self.counters["lost"] += messages
+        LOST.labels(topic, str(partition)).inc(messages)
