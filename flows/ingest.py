@@ -21,10 +21,10 @@ def ingest_flow(
     """Messages in, recorded windows in the store; windows still open at the end go to `left_open`."""
     flow = Dataflow("backscroll_ingest")
     messages = op.input("messages", flow, source)
-    turns, rejected = admit("turns", messages, engine)
-    windows = cut_windows("windows", turns, engine)
+    admitted = admit("turns", messages, engine)
+    windows = cut_windows("windows", admitted.turns, engine)
     recorded = settle("recorded", record_history("history", windows, engine), engine)
     still_open = op.filter("still_open", recorded, lambda item: not item[1].ref.final)
     op.output("left_open", still_open, left_open)
-    op.output("rejects", rejected, rejects)
+    op.output("rejects", admitted.rejected, rejects)
     return flow

@@ -36,14 +36,14 @@ def summarize_flow(
     """
     flow = Dataflow("backscroll")
     messages = op.input("messages", flow, source)
-    turns, rejected = admit("turns", messages, engine)  # validate, key by channel, give seq
-    windows = cut_windows("windows", turns, engine)  # closed windows, and changes of earlier ones
+    admitted = admit("turns", messages, engine)  # validate, key by channel, give seq
+    windows = cut_windows("windows", admitted.turns, engine)  # closed windows, and changes of earlier ones
     recorded = record_history("history", windows, engine)  # chunk, embed, index, store
     gapped = detect_gaps("gaps", recorded, engine)  # what the window presupposes
     recalled = build_memory("memory", gapped, engine)  # as-of retrieval, refinement, accumulation
-    summaries, failed = summarize("summaries", recalled, engine)  # stored, then emitted
-    op.output("sink", summaries, sink)
+    written = summarize("summaries", recalled, engine)  # stored, then emitted
+    op.output("sink", written.summaries, sink)
     if debug is not None:
-        op.output("debug", summaries, debug)
-    op.output("rejects", op.merge("dead_letters", rejected, failed), rejects)
+        op.output("debug", written.summaries, debug)
+    op.output("rejects", op.merge("dead_letters", admitted.rejected, written.failed), rejects)
     return flow

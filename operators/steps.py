@@ -1,16 +1,22 @@
-"""The steps of the figure as Bytewax operators. Step ids are frozen: recovery is keyed by them."""
+"""The steps of the figure as Bytewax operators.
+
+Each is one step of `bytewax.visualize`, with what it is made of inside. The recovery store is keyed by
+step ids, so the ids of `stateful_batch` steps are part of its format: never change them.
+"""
+
+# ruff: noqa: ARG001 - Bytewax reads the `step_id` of an operator.
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeGuard, TypeVar
 
 import bytewax.operators as op
 import orjson
-from bytewax.dataflow import Stream
+from bytewax.dataflow import Stream, operator
 from bytewax.operators import KeyedStream
 
 from backscroll.operators.channel_logic import AdmissionLogic, CuttingLogic, reject
@@ -40,7 +46,17 @@ from backscroll.operators.stream.windows import Window
 from backscroll.operators.summary.build_record import summary_record
 from backscroll.operators.summary.record import Emission, Summary, summary_id
 
-__all__ = ["admit", "build_memory", "cut_windows", "detect_gaps", "record_history", "settle", "summarize"]
+__all__ = [
+    "AdmitOut",
+    "SummarizeOut",
+    "admit",
+    "build_memory",
+    "cut_windows",
+    "detect_gaps",
+    "record_history",
+    "settle",
+    "summarize",
+]
 
 _NO_GAPS = Detection((), "none")
 
@@ -51,25 +67,42 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 
 
-def admit(
-    step_id: str, messages: Stream[Received], engine: Engine
-) -> tuple[KeyedStream[Admitted], Stream[DeadLetter]]:
+@dataclass(frozen=True)
+class AdmitOut:
+    """Streams returned from `admit`: events of each channel in their order, and what was refused."""
+
+    turns: KeyedStream[Admitted]
+    rejected: Stream[DeadLetter]
+
+
+@dataclass(frozen=True)
+class SummarizeOut:
+    """Streams returned from `summarize`: one emission a window, and windows that can get none."""
+
+    summaries: KeyedStream[Emission]
+    failed: Stream[DeadLetter]
+
+
+@operator
+def admit(step_id: str, messages: Stream[Received], engine: Engine) -> AdmitOut:
     """Validate, key by channel and give every posted message its place; the rest are dead letters."""
-    parsed = op.map(f"{step_id}_parse", messages, partial(_parse, engine))
-    valid = op.branch(f"{step_id}_valid", parsed, _is_arrival)
-    keyed = op.key_on(f"{step_id}_key", valid.trues, lambda item: str(item.message.key))
-    admitted = op.stateful_batch(f"{step_id}_admit", keyed, partial(AdmissionLogic, engine))
-    turns = op.filter_map_value(f"{step_id}_turns", admitted, _only(Admitted))
-    refused = op.filter_map_value(f"{step_id}_refused", admitted, _only(DeadLetter))
-    letters = op.map(f"{step_id}_letters", refused, lambda item: item[1])
-    return turns, op.merge(f"{step_id}_rejected", valid.falses, letters)
+    parsed = op.map("parse", messages, partial(_parse, engine))
+    valid = op.branch("valid", parsed, _is_arrival)
+    keyed = op.key_on("key", valid.trues, lambda item: str(item.message.key))
+    admitted = op.stateful_batch("admit", keyed, partial(AdmissionLogic, engine))
+    turns = op.filter_map_value("turns", admitted, _only(Admitted))
+    refused = op.filter_map_value("refused", admitted, _only(DeadLetter))
+    letters = op.map("letters", refused, lambda item: item[1])
+    return AdmitOut(turns, op.merge("rejected", valid.falses, letters))
 
 
+@operator
 def cut_windows(step_id: str, turns: KeyedStream[Admitted], engine: Engine) -> KeyedStream[Window | Changes]:
     """Closed windows, and changes of their turns; at the end of the input also the open one."""
-    return op.stateful_batch(step_id, turns, partial(CuttingLogic, engine))
+    return op.stateful_batch("cut", turns, partial(CuttingLogic, engine))
 
 
+@operator
 def record_history(
     step_id: str, windows: KeyedStream[Window | Changes], engine: Engine
 ) -> KeyedStream[Window]:
@@ -108,26 +141,27 @@ def record_history(
         engine.runtime.pending.add(sum(isinstance(item, Window) for item in items))
         engine.wait_to_be_recorded(items)
 
-    recorded = _concurrently(step_id, windows, record, engine, count_resumed)
-    return op.flat_map_value(f"{step_id}_windows", recorded, lambda items: items)
+    recorded = _concurrently("record", windows, record, engine, count_resumed)
+    return op.flat_map_value("windows", recorded, lambda items: items)
 
 
+@operator
 def detect_gaps(step_id: str, windows: KeyedStream[Window], engine: Engine) -> KeyedStream[Gapped]:
     """What each window presupposes; a window that was summarised before passes by."""
-    return _concurrently(step_id, windows, partial(_detect, engine), engine)
+    return _concurrently("detect", windows, partial(_detect, engine), engine)
 
 
+@operator
 def build_memory(step_id: str, gapped: KeyedStream[Gapped], engine: Engine) -> KeyedStream[Recalled]:
     """The missing evidence from the history as it was before the window."""
-    return _concurrently(step_id, gapped, partial(_recall, engine), engine)
+    return _concurrently("build", gapped, partial(_recall, engine), engine)
 
 
-def summarize(
-    step_id: str, recalled: KeyedStream[Recalled], engine: Engine
-) -> tuple[KeyedStream[Emission], Stream[DeadLetter]]:
+@operator
+def summarize(step_id: str, recalled: KeyedStream[Recalled], engine: Engine) -> SummarizeOut:
     """Summary records, stored before they are emitted; windows without one are dead letters.
 
-    A window that was touched by a change since its turns were read begins anew.
+    If a window changed since its turns were read, it is processed again.
     """
     keep = Grouped(engine.histories.keep, Work.SUMMARY)
 
@@ -164,12 +198,13 @@ def summarize(
                     return Emission(ref.key, id_, _revision(kept), kept)
             item = await _recall(engine, await _detect(engine, gapped.window))
 
-    done = settle(f"{step_id}_done", _concurrently(step_id, recalled, call, engine), engine)
-    finished = op.filter_map_value(f"{step_id}_finished", done, _only(Emission))
-    failed = op.filter_map_value(f"{step_id}_failed", done, _only(DeadLetter))
-    return finished, op.map(f"{step_id}_letters", failed, lambda item: item[1])
+    done = settle("done", _concurrently("write", recalled, call, engine), engine)
+    finished = op.filter_map_value("finished", done, _only(Emission))
+    failed = op.filter_map_value("failed", done, _only(DeadLetter))
+    return SummarizeOut(finished, op.map("letters", failed, lambda item: item[1]))
 
 
+@operator
 def settle(step_id: str, done: KeyedStream[X], engine: Engine) -> KeyedStream[X]:
     """Count windows as done, so that the source may go on."""
 
@@ -177,7 +212,7 @@ def settle(step_id: str, done: KeyedStream[X], engine: Engine) -> KeyedStream[X]
         engine.runtime.pending.add(-1)
         return item
 
-    return op.map(step_id, done, count_down)
+    return op.map("count", done, count_down)
 
 
 async def _detect(engine: Engine, window: Window) -> Gapped:

@@ -361,9 +361,9 @@ def test_the_recovery_store_names_no_class_of_the_program(
         states = {step: Pathless(BytesIO(pickled)).load() for step, pickled in snapshots}
     assert states.pop("backscroll.messages") == len(CHAT)
     assert {step: version for step, (version, _) in states.items()}.items() >= {
-        "backscroll.turns_admit": 3,
-        "backscroll.windows": 3,
-        "backscroll.summaries": 3,
+        "backscroll.turns.admit": 3,
+        "backscroll.windows.cut": 3,
+        "backscroll.summaries.write": 3,
     }.items()
     for _, state in states.values():
         orjson.loads(zlib.decompress(state))  # JSON, which can name nothing that is imported
@@ -380,7 +380,7 @@ def test_state_of_an_older_release_is_refused_in_one_line_and_stays(
     run(engine_over(InMemoryStore()), CHAT[:3], recovery)
     with closing(sqlite3.connect(tmp_path / "part-0.sqlite3", isolation_level=None)) as database:
         old = pickle.dumps((2, zlib.compress(pickle.dumps("as pickled"))))
-        database.execute("UPDATE snaps SET ser_change = ? WHERE step_id = 'backscroll.windows'", [old])
+        database.execute("UPDATE snaps SET ser_change = ? WHERE step_id = 'backscroll.windows.cut'", [old])
         before = kept()
         with pytest.raises(StateError) as refused:
             run(engine_over(InMemoryStore()), CHAT, recovery)
