@@ -9,11 +9,13 @@ from bytewax.outputs import Sink
 
 from backscroll.operators.engine import Engine
 from backscroll.operators.messages import DeadLetter, Received
+from backscroll.operators.runtime.feed import fed
 from backscroll.operators.steps import (
     admit,
     build_memory,
     cut_windows,
     detect_gaps,
+    raise_failure,
     record_history,
     summarize,
 )
@@ -32,10 +34,10 @@ def summarize_flow(
     """Messages in, one summary a window out; what is no message goes to `rejects`.
 
     Edits and deletions change the history, and the summaries that rested on it come again. `debug`
-    gets the summaries as well.
+    gets the summaries as well. If a step fails, the input ends and the run raises the error.
     """
     flow = Dataflow("backscroll")
-    messages = op.input("messages", flow, source)
+    messages = op.input("messages", flow, fed(source, engine.feed))
     admitted = admit("turns", messages, engine)  # validate, key by channel, give seq
     windows = cut_windows("windows", admitted.turns, engine)  # closed windows, and changes of earlier ones
     recorded = record_history("history", windows, engine)  # chunk, embed, index, store
@@ -45,5 +47,8 @@ def summarize_flow(
     op.output("sink", written.summaries, sink)
     if debug is not None:
         op.output("debug", written.summaries, debug)
-    op.output("rejects", op.merge("dead_letters", admitted.rejected, written.failed), rejects)
+    letters = op.merge("dead_letters", admitted.rejected, written.failed)
+    op.output("rejects", letters, rejects)
+    if engine.runtime.raises:
+        raise_failure("failure", written.summaries, letters, engine=engine)
     return flow

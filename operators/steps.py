@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import bytewax.operators as op
 import orjson
@@ -30,6 +30,7 @@ from backscroll.operators.memory.registry import STRATEGIES
 from backscroll.operators.memory.request import MemoryRef, MemoryRequest
 from backscroll.operators.messages import DeadLetter, MessageError, Received, parse_message
 from backscroll.operators.runtime.calls import ConcurrentCalls, Grouped, Work, on_executor
+from backscroll.operators.runtime.ending import EndSink, FailureSource
 from backscroll.operators.runtime.metrics import (
     DEAD_LETTERS,
     DEGRADED,
@@ -53,6 +54,7 @@ __all__ = [
     "build_memory",
     "cut_windows",
     "detect_gaps",
+    "raise_failure",
     "record_history",
     "settle",
     "summarize",
@@ -202,6 +204,21 @@ def summarize(step_id: str, recalled: KeyedStream[Recalled], engine: Engine) -> 
     finished = op.filter_map_value("finished", done, _only(Emission))
     failed = op.filter_map_value("failed", done, _only(DeadLetter))
     return SummarizeOut(finished, op.map("letters", failed, lambda item: item[1]))
+
+
+@operator
+def raise_failure(step_id: str, *ups: Stream[Any], engine: Engine) -> None:
+    """When all results have been written, raise what a step or the source failed with.
+
+    Args:
+        step_id: unique.
+        ups: the results.
+        engine: its runtime knows the failure.
+    """
+    end = EndSink()
+    op.output("end", op.merge("results", *ups), end)
+    nothing = op.input("failure", ups[0].flow(), FailureSource(engine.runtime, end))
+    op.output("nothing", nothing, EndSink())
 
 
 @operator

@@ -89,7 +89,7 @@ def _run(job: Job, outlet: FileResults, workers: int, counters: Counter[str], st
     from backscroll.flows.running.dataflow import run_dataflow
     from backscroll.operators.runtime.runtime import Runtime
 
-    runtime = Runtime(counters=counters, stopping=stop)
+    runtime = Runtime(counters=counters, stopping=stop, raises=False)
     detected = None if job.detected is None else Path(job.detected)
     with open_engine(job.settings, runtime=runtime, detected=detected) as engine:
         run_dataflow(job, engine, outlet)

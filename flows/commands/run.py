@@ -97,7 +97,7 @@ def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], 
     peers, number = cluster.addresses, cluster.process_id
     processes = len(peers or [""])
     stop = StopSignal()
-    runtime = Runtime(counters=counters, stopping=stop)
+    runtime = Runtime(counters=counters, stopping=stop, raises=False)
     with open_engine(settings, runtime=runtime, shared=peers is not None, processes=processes) as engine:
         if number:
             await_recovery(settings, number)

@@ -101,7 +101,7 @@ def _run(
 
     path = recovery_directory(settings) / f"{platform}.inbox"
     stop = StopSignal()
-    runtime = Runtime(counters=counters, stopping=stop)
+    runtime = Runtime(counters=counters, stopping=stop, raises=False)
     with open_engine(settings, runtime=runtime) as engine:
         prepare_recovery(settings, 1)
         listener = Listener(platform, _platform(settings, platform, engine.histories.embedder, path), path)

@@ -278,6 +278,7 @@ def _work() -> int:
             pending=Pending(slots[:processes], number, PENDING_WINDOWS),
             unrecorded=Backlog(Pending(slots[processes : 2 * processes], number)),
             liveness=Liveness(slots[2 * processes :], number),
+            raises=False,
         )
         with open_engine(
             job.settings, runtime=runtime, detected=detected, shared=True, processes=processes

@@ -1,13 +1,28 @@
-"""What a source asks of the engine and tells it while it reads."""
+"""What a source asks of the engine and tells it while it reads; for sources that do not, `fed` asks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from bytewax.inputs import (
+    DynamicSource,
+    FixedPartitionedSource,
+    Source,
+    StatefulSourcePartition,
+    StatelessSourcePartition,
+)
 
 from backscroll.operators.runtime.progress import ProgressRecorder
 
-__all__ = ["Feed"]
+__all__ = ["Feed", "fed"]
+
+X = TypeVar("X")
+
+
+_WAIT = timedelta(milliseconds=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +43,79 @@ class Feed:
     lost: Callable[[str, int, int], None]
     at_end: Callable[[str, bool], None]
     progress: ProgressRecorder = field(default_factory=ProgressRecorder)
+
+
+def fed(source: Source[X], feed: Feed) -> Source[X]:
+    """A source that waits while the engine is busy, and ends when the engine stops.
+
+    A source that has a `feed` asks by itself and is returned as it is.
+    """
+    if isinstance(getattr(source, "feed", None), Feed):
+        return source
+    if isinstance(source, FixedPartitionedSource):
+        return _FedSource(source, feed)
+    if isinstance(source, DynamicSource):
+        return _FedDynamicSource(source, feed)
+    raise TypeError(f"{source!r} is no Bytewax source")
+
+
+class _FedSource(FixedPartitionedSource[Any, Any]):
+    def __init__(self, source: FixedPartitionedSource[Any, Any], feed: Feed) -> None:
+        self._source = source
+        self._feed = feed
+
+    def list_parts(self) -> list[str]:
+        """Bytewax: the partitions of the source."""
+        return self._source.list_parts()
+
+    def build_part(self, step_id: str, for_part: str, resume_state: Any) -> _FedPartition:
+        """Bytewax: a partition of the source."""
+        return _FedPartition(self._source.build_part(step_id, for_part, resume_state), self._feed)
+
+
+class _FedDynamicSource(DynamicSource[Any]):
+    def __init__(self, source: DynamicSource[Any], feed: Feed) -> None:
+        self._source = source
+        self._feed = feed
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _FedStatelessPartition:
+        """Bytewax: the source's partition on a worker."""
+        return _FedStatelessPartition(self._source.build(step_id, worker_index, worker_count), self._feed)
+
+
+class _Gate:
+    """Asks the engine before each batch of a partition."""
+
+    def __init__(self, part: StatefulSourcePartition[Any, Any] | StatelessSourcePartition[Any], feed: Feed):
+        self._part = part
+        self._feed = feed
+        self._awake: datetime | None = None
+
+    def next_batch(self) -> Iterable[Any]:
+        """Bytewax: what the source gives; nothing while the engine is busy."""
+        self._awake = None
+        if self._feed.stopping():
+            raise StopIteration
+        if self._feed.throttled():
+            self._awake = datetime.now(UTC) + _WAIT
+            return []
+        return self._part.next_batch()
+
+    def next_awake(self) -> datetime | None:
+        """Bytewax: when to ask again; None for at once."""
+        return self._awake or self._part.next_awake()
+
+    def close(self) -> None:
+        """Bytewax: at the end of the input."""
+        self._part.close()
+
+
+class _FedPartition(_Gate, StatefulSourcePartition[Any, Any]):
+    def snapshot(self) -> Any:
+        """Bytewax: the state of the source."""
+        assert isinstance(self._part, StatefulSourcePartition)
+        return self._part.snapshot()
+
+
+class _FedStatelessPartition(_Gate, StatelessSourcePartition[Any]):
+    pass

@@ -27,6 +27,8 @@ class Runtime:
     liveness: whether the source keeps up with a live stream.
     progress: how far each partition is done.
     stopping: set it to end the input without closing open windows.
+    raises: whether the dataflow itself raises `failure` at its end, which gives up the last epoch; False
+        where the caller calls `raise_failure` when the dataflow has returned.
     failure: the first error of a step or the source. Raised from a step, it would tear the dataflow down
         in the middle of an epoch; so the input ends, and what was done is handed on.
     """
@@ -37,6 +39,7 @@ class Runtime:
     liveness: Liveness = field(default_factory=Liveness)
     progress: ProgressRecorder = field(default_factory=ProgressRecorder)
     stopping: threading.Event = field(default_factory=threading.Event)
+    raises: bool = True
     failure: BaseException | None = field(default=None, init=False)
 
     def fail(self, error: BaseException) -> None:

@@ -43,6 +43,8 @@ def test_the_drawing_of_the_dataflow_is_the_figure() -> None:
         ("turns", "dead_letters"),
         ("summaries", "dead_letters"),
         ("dead_letters", "rejects"),
+        ("summaries", "failure"),
+        ("dead_letters", "failure"),
     ]
 
 
@@ -75,4 +77,7 @@ def test_the_ids_of_steps_with_state_never_change(flow: Dataflow, stateful: list
     """The recovery store is keyed by them."""
     rendered = list(steps_within(to_rendered(flow).substeps))
     assert [step.step_id for step in rendered if step.op_type == "stateful_batch"] == stateful
-    assert [step.step_id for step in rendered if step.op_type == "input"] == [f"{flow.flow_id}.messages"]
+    assert [step.step_id for step in rendered if step.op_type == "input"] == [
+        f"{flow.flow_id}.messages",
+        f"{flow.flow_id}.failure.failure",
+    ]

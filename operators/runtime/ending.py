@@ -1,0 +1,103 @@
+"""How a dataflow whose step failed fails as a whole, whoever runs it.
+
+Raised from a step, an error would tear the dataflow down while other steps have results to hand on, and
+raised from a sink that closes it could abort the process. So the input ends first, and what is done is
+written. Then a second source, which outlives the first, raises the error.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
+from bytewax.outputs import DynamicSink, StatelessSinkPartition
+
+from backscroll.operators.runtime.runtime import Runtime
+
+__all__ = ["EndSink", "FailureSource"]
+
+_POLL = timedelta(milliseconds=10)
+
+
+class EndSink(DynamicSink[Any]):
+    """Takes what it is given and keeps nothing; `reached` once all its streams have ended in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = 0
+        self._closed = False
+
+    @property
+    def reached(self) -> bool:
+        """Whether nothing more will come."""
+        return self._closed and not self._open
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _EndPartition:
+        """Bytewax: called once on each worker."""
+        del step_id, worker_index, worker_count
+        self.count(1)
+        return _EndPartition(self)
+
+    def count(self, opened: int) -> None:
+        """Partitions that were opened, or, below zero, closed."""
+        with self._lock:
+            self._open += opened
+            self._closed = self._closed or opened < 0
+
+
+class _EndPartition(StatelessSinkPartition[Any]):
+    def __init__(self, end: EndSink) -> None:
+        self._end = end
+
+    def write_batch(self, items: list[Any]) -> None:
+        """Bytewax: results, which other sinks write."""
+
+    def close(self) -> None:
+        """Bytewax: the streams have ended."""
+        self._end.count(-1)
+
+
+class FailureSource(FixedPartitionedSource[Any, None]):
+    """Gives nothing. It ends when the results have, or raises what the dataflow was stopped for.
+
+    Args:
+        runtime: knows the failure.
+        end: where the results end.
+    """
+
+    def __init__(self, runtime: Runtime, end: EndSink) -> None:
+        self._runtime = runtime
+        self._end = end
+
+    def list_parts(self) -> list[str]:
+        """Bytewax: one partition for each process, which knows only its own failure."""
+        return [f"{socket.gethostname()}:{os.getpid()}"]
+
+    def build_part(self, step_id: str, for_part: str, resume_state: None) -> _FailurePartition:
+        """Bytewax: called once in each process."""
+        del step_id, for_part, resume_state
+        return _FailurePartition(self._runtime, self._end)
+
+
+class _FailurePartition(StatefulSourcePartition[Any, None]):
+    def __init__(self, runtime: Runtime, end: EndSink) -> None:
+        self._runtime = runtime
+        self._end = end
+
+    def next_batch(self) -> list[Any]:
+        """Bytewax: nothing, until the results have ended."""
+        if not self._end.reached:
+            return []
+        self._runtime.raise_failure()
+        raise StopIteration
+
+    def next_awake(self) -> datetime:
+        """Bytewax: when to ask again."""
+        return datetime.now(UTC) + _POLL
+
+    def snapshot(self) -> None:
+        """Bytewax: there is no state."""

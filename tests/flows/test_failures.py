@@ -1,0 +1,195 @@
+"""A part that fails makes the whole run fail with the part's own error, and the next run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from bytewax.dataflow import Dataflow
+from bytewax.errors import BytewaxRuntimeError
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
+from bytewax.recovery import RecoveryConfig, init_db_dir
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink, TestingSource, run_main
+
+from backscroll.connectors.callback_sink import CallbackSink
+from backscroll.flows.ingest import ingest_flow
+from backscroll.flows.summarize import summarize_flow
+from backscroll.operators.engine import Engine, EngineConfig
+from backscroll.operators.gaps.stage import Detection
+from backscroll.operators.history.channel import RecordedWindow
+from backscroll.operators.messages import DeadLetter, Received
+from backscroll.operators.stream.windows import WindowCutter
+from backscroll.operators.summary.record import Emission, Summary
+from support.building import MemoryStore
+
+CONFIG = EngineConfig(cutter=WindowCutter(turns=2), strategy="recent")
+TEXTS = ["we ordered a pump", "lunch at noon", "is it here", "yes it is", "and the valve", "no"]
+
+
+def post(number: int, text: str) -> Received:
+    fields = {"channel": "general", "id": f"m{number}", "ts": f"2026-03-02T09:{number:02}:00Z"}
+    raw = orjson.dumps({**fields, "author": "Ana", "text": text})
+    return Received(raw, (("line", number),), raw)
+
+
+CHAT = [post(number, text) for number, text in enumerate(TEXTS)]
+
+
+class Lost(Exception):
+    """What a broken part raises."""
+
+
+class BrokenGaps:
+    async def detect(self, *_: Any, max_gaps: int) -> Detection:
+        assert max_gaps
+        raise Lost
+
+
+class BrokenWriting:
+    async def write(self, *_: Any) -> Any:
+        raise Lost
+
+
+class BrokenStore(MemoryStore):
+    """Fails at the second window."""
+
+    def append(self, recorded: Sequence[RecordedWindow]) -> None:
+        if recorded[0].window.ref.index:
+            raise Lost
+        super().append(recorded)
+
+
+class UnreadableStore(MemoryStore):
+    """Fails before anything is admitted."""
+
+    def load(self, _: Any) -> Any:
+        raise Lost
+
+
+class BrokenSource(TestingSource[Received]):
+    """Fails after the third message."""
+
+    def __init__(self) -> None:
+        super().__init__(self.read(), 1)
+
+    @staticmethod
+    def read() -> Iterator[Received]:
+        yield from CHAT[:3]
+        raise Lost
+
+
+def broken_write(_: object) -> None:
+    raise Lost
+
+
+def causes(err: BaseException | None) -> Iterator[BaseException]:
+    while err is not None:
+        yield err
+        err = err.__cause__ or err.__context__
+
+
+Made = tuple[Engine, Any, Any]
+
+
+def broken(part: str, store: MemoryStore, sink: Any) -> Made:
+    """An engine, a source and a sink of which one part fails."""
+    source = TestingSource(CHAT, 1)
+    match part:
+        case "detector":
+            return Engine(store, CONFIG, gaps=BrokenGaps()), source, sink
+        case "summary stage":
+            return Engine(store, CONFIG, summaries=BrokenWriting()), source, sink
+        case "source":
+            return Engine(store, CONFIG), BrokenSource(), sink
+        case "sink":
+            return Engine(store, CONFIG), source, CallbackSink(broken_write)
+        case _:
+            return Engine(store, CONFIG), source, sink
+
+
+@pytest.mark.parametrize("main", [run_main, cli_main])
+@pytest.mark.parametrize("part", ["detector", "summary stage", "store", "unreadable store", "source", "sink"])
+def test_a_broken_part_makes_the_run_fail_with_its_error(part: str, main: Callable[[Dataflow], None]) -> None:
+    store = {"store": BrokenStore, "unreadable store": UnreadableStore}.get(part, MemoryStore)()
+    engine, source, sink = broken(part, store, TestingSink([]))
+    letters: list[DeadLetter] = []
+    flow = summarize_flow(engine, source, sink, TestingSink(letters))
+    with pytest.raises(BytewaxRuntimeError) as failed:
+        main(flow)
+    assert [type(err) for err in causes(failed.value)][-1] is Lost
+    assert letters == []
+
+
+@pytest.mark.parametrize("part", ["detector", "summary stage", "store", "source", "sink"])
+@pytest.mark.parametrize("interval", [timedelta(0), timedelta(seconds=10)], ids=["each", "last"])
+def test_the_run_after_the_fix_makes_what_an_undisturbed_one_makes(
+    part: str, interval: timedelta, tmp_path: Path
+) -> None:
+    def run(engine: Engine, source: Any, sink: Any) -> None:
+        flow = summarize_flow(engine, source, sink, TestingSink(letters))
+        run_main(flow, epoch_interval=interval, recovery_config=recovery)
+
+    init_db_dir(tmp_path, 1)
+    recovery = RecoveryConfig(tmp_path)
+    letters, out = list[DeadLetter](), list[tuple[str, Emission]]()
+    store = BrokenStore() if part == "store" else MemoryStore()
+    with pytest.raises(BytewaxRuntimeError) as failed:
+        run(*broken(part, store, TestingSink(out)))
+    assert Lost in [type(err) for err in causes(failed.value)]
+    fixed = MemoryStore()
+    fixed.__dict__ = store.__dict__
+    run(Engine(fixed, CONFIG), TestingSource(CHAT, 1), TestingSink(out))
+    assert letters == []
+    bodies = [emission.body for _, emission in out]
+    assert None not in bodies
+    summaries = {Summary.from_json(body).summary_id: body for body in bodies if body}
+    assert {id_: list(Summary.from_json(body).window.turns) for id_, body in summaries.items()} == {
+        "default/general:0-1:recent": ["m0", "m1"],
+        "default/general:2-3:recent": ["m2", "m3"],
+        "default/general:4-5:recent": ["m4", "m5"],
+    }
+    assert set(bodies) == set(fixed.bodies.values()), "what came twice is what came first"
+
+
+def test_an_ingest_fails_as_well() -> None:
+    flow = ingest_flow(
+        Engine(BrokenStore(), CONFIG), TestingSource(CHAT, 1), TestingSink([]), TestingSink([])
+    )
+    with pytest.raises(BytewaxRuntimeError) as failed:
+        run_main(flow)
+    assert [type(err) for err in causes(failed.value)][-1] is Lost
+
+
+class Endless(DynamicSource[Received]):
+    """A source without a `feed`, which never ends."""
+
+    def build(self, *_: Any) -> _EndlessPartition:
+        return _EndlessPartition()
+
+
+class _EndlessPartition(StatelessSourcePartition[Received]):
+    def __init__(self) -> None:
+        self.number = 0
+
+    def next_batch(self) -> list[Received]:
+        self.number += 1
+        return [post(self.number % 60, f"message {self.number}")]
+
+
+def test_a_failed_step_ends_a_source_that_knows_nothing_of_the_engine() -> None:
+    flow = summarize_flow(
+        Engine(MemoryStore(), CONFIG, gaps=BrokenGaps()), Endless(), TestingSink([]), TestingSink([])
+    )
+    with pytest.raises(BytewaxRuntimeError) as failed:
+        run_main(flow)
+    assert [type(err) for err in causes(failed.value)][-1] is Lost
+
+
+def test_an_object_that_is_no_source_is_refused() -> None:
+    with pytest.raises(TypeError, match="is no Bytewax source"):
+        summarize_flow(Engine(MemoryStore()), object(), TestingSink([]), TestingSink([]))  # type: ignore[arg-type]
