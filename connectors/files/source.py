@@ -11,6 +11,7 @@ from pathlib import Path
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 
 from backscroll.connectors.files.formats import FormatError, read_file
+from backscroll.connectors.files.pace import Pace
 from backscroll.operators.messages import MessageError, Received, parse_message
 from backscroll.operators.runtime.feed import Feed
 
@@ -19,7 +20,7 @@ __all__ = ["FilesSource"]
 _BATCH = 128
 
 
-_WAIT = timedelta(milliseconds=20)
+_WAIT, _LONGEST = timedelta(milliseconds=20), timedelta(milliseconds=200)
 
 
 class FilesSource(FixedPartitionedSource[Received, int]):
@@ -60,13 +61,13 @@ class FilesSource(FixedPartitionedSource[Received, int]):
             for path, format_ in self._files
             for item in read_file(path, format_, tz=self._tz, counters=self._counters)
         )
-        pace = None if self._speed is None else _Pace(self._speed)
+        pace = None if self._speed is None else Pace(self._speed)
         return _FilesPartition(islice(received, resume_state or 0, None), self, pace, resume_state or 0)
 
 
 class _FilesPartition(StatefulSourcePartition[Received, int]):
     def __init__(
-        self, received: Iterator[Received], source: FilesSource, pace: _Pace | None, read: int
+        self, received: Iterator[Received], source: FilesSource, pace: Pace | None, read: int
     ) -> None:
         self._received = received
         self._feed = source.feed
@@ -101,38 +102,25 @@ class _FilesPartition(StatefulSourcePartition[Received, int]):
         """Bytewax: how many items have been handed on."""
         return self._read
 
-    def _due(self, pace: _Pace) -> list[Received]:
+    def _due(self, pace: Pace) -> list[Received]:
         batch = list[Received]()
         while len(batch) < _BATCH:
             item = self._held or next(self._received, None)
             self._held = None
             if item is None:
                 break
-            wait = pace.wait(item)
-            if wait > timedelta():
-                self._held, self._wait = item, min(wait, timedelta(milliseconds=200))
+            ts = _time(item)
+            wait = 0.0 if ts is None else pace.wait(ts)
+            if wait > 0:
+                self._held, self._wait = item, min(timedelta(seconds=wait), _LONGEST)
                 break
             batch.append(item)
         return batch
 
 
-class _Pace:
-    """When each message of a replay is due, from the time of the first one."""
-
-    def __init__(self, speed: float) -> None:
-        self._speed = speed
-        self._began: tuple[datetime, datetime] | None = None
-
-    def wait(self, item: Received) -> timedelta:
-        """How long until the item is due; nothing for what has no time."""
-        try:
-            if isinstance(item.value, MessageError):
-                return timedelta()
-            ts = parse_message(item.value).ts
-        except MessageError:
-            return timedelta()
-        now = datetime.now(UTC)
-        if self._began is None:
-            self._began = (now, ts)
-        began, first = self._began
-        return began + (ts - first) / self._speed - now
+def _time(item: Received) -> datetime | None:
+    """When a message was written; None for what is no message."""
+    try:
+        return None if isinstance(item.value, MessageError) else parse_message(item.value).ts
+    except MessageError:
+        return None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from backscroll.connectors.files.formats import check_file, read_file
+from backscroll.connectors.files.pace import Pace
 from backscroll.connectors.kafka.connection import RecordTooLargeError
 from backscroll.connectors.kafka.delivery import Delivery, Record
 from backscroll.flows.assembly.kafka import kafka_connection
@@ -133,7 +132,7 @@ def _send(
     speed: float | None,
     stop: StopSignal,
 ) -> None:
-    pace = None if speed is None else _Pace(speed)
+    pace = None if speed is None else Pace(speed)
     due = list[Record]()
 
     def flush() -> None:
@@ -170,21 +169,6 @@ def _message(item: Received, namespace: str) -> Message:
 def _too_large(record: Record) -> Record:
     msg = f"{record.name}: {record.size:,} bytes are more than the topic takes: raise its max.message.bytes"
     raise RecordTooLargeError(msg)
-
-
-@dataclass
-class _Pace:
-    """When each message is due, counted from the first one."""
-
-    speed: float
-    began: tuple[float, datetime] | None = None
-
-    def wait(self, ts: datetime) -> float:
-        """Seconds until a message of this time is due."""
-        if self.began is None:
-            self.began = (time.monotonic(), ts)
-        began, first = self.began
-        return began + (ts - first).total_seconds() / self.speed - time.monotonic()
 
 
 class _Counts:
