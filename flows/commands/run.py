@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 from rich.console import Console
@@ -33,19 +31,6 @@ class _Cluster:
     workers: int
     process_id: int | None
     addresses: list[str] | None
-
-
-class _NoResults:
-    """Nothing may come this way: the results of a live job go to its topics."""
-
-    def summaries(self, bodies: Sequence[bytes]) -> None:
-        raise AssertionError(f"a live job has no outlet for {len(bodies)} results")
-
-    def dead_letters(self, letters: Sequence[bytes]) -> None:
-        raise AssertionError(f"a live job has no outlet for {len(letters)} results")
-
-    def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
-        raise AssertionError(f"a live job has no outlet for {len(windows)} results")
 
 
 def run_service(settings: Settings, *, workers: int, process_id: int | None, addresses: str | None) -> int:
@@ -114,9 +99,7 @@ def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], 
         with handle_signals(stop), kill_after(stop, _PATIENCE_SECONDS, exit_code):
             watch.follow(lambda: {0: runtime.progress.pulse}, stop)
             try:
-                run_dataflow(
-                    Job("run", (), settings), engine, _NoResults(), process_id=number, addresses=peers
-                )
+                run_dataflow(Job("run", (), settings), engine, process_id=number, addresses=peers)
             except Exception as err:
                 if not stop.signal or user_error_line(err) is None:
                     raise
@@ -133,7 +116,6 @@ def _run_local_cluster(settings: Settings, processes: int, counters: Counter[str
         watch.follow(lambda: dict(pulses), stop)
         run_cluster(
             Job("run", (), settings),
-            _NoResults(),
             processes=processes,
             counters=counters,
             stopping=stop,

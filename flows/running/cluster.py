@@ -43,7 +43,7 @@ _PATIENCE_SECONDS = 2.5  # from the wish to stop to force
 
 def run_cluster(
     job: Job,
-    outlet: ResultWriter,
+    outlet: ResultWriter | None = None,
     *,
     processes: int,
     counters: Counter[str],
@@ -56,7 +56,7 @@ def run_cluster(
 
     Args:
         job: what to run.
-        outlet: where results go.
+        outlet: where results go; None where they go to topics.
         processes: how many.
         counters: follows the sum of theirs while it runs.
         stopping: set when they are to stop.
@@ -116,7 +116,7 @@ class _Worker:
     def __init__(
         self,
         number: int,
-        outlet: ResultWriter,
+        outlet: ResultWriter | None,
         *,
         counters: Counter[str],
         pulses: MutableMapping[int, Progress],
@@ -133,15 +133,18 @@ class _Worker:
         self._counted: Counter[str] = Counter()
         self._counters = counters
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._on: Mapping[bytes, Callable[[Any], None]] = {
-            b"s": lambda body: outlet.summaries([body]),
-            b"d": lambda body: outlet.dead_letters([body]),
-            b"o": lambda body: outlet.open_windows([orjson.loads(body)]),
+        self._on: dict[bytes, Callable[[Any], None]] = {
             b"c": lambda body: self._count(orjson.loads(body)),
             b"p": lambda body: pulses.update({number: Progress(**orjson.loads(body))}),
             b"r": lambda _: self.ready.set(),
             b"e": lambda body: errors.append(orjson.loads(body)),
         }
+        if outlet is not None:
+            self._on |= {
+                b"s": lambda body: outlet.summaries([body]),
+                b"d": lambda body: outlet.dead_letters([body]),
+                b"o": lambda body: outlet.open_windows([orjson.loads(body)]),
+            }
 
     def start(self, task: Mapping[str, Any]) -> None:
         self.process = subprocess.Popen(
@@ -291,7 +294,13 @@ def _work() -> int:
             reporter.start()
             outlet.frame(b"r", [b""])
             try:
-                run_dataflow(job, engine, outlet, process_id=number, addresses=task["addresses"])
+                run_dataflow(
+                    job,
+                    engine,
+                    None if job.writes_topics else outlet,
+                    process_id=number,
+                    addresses=task["addresses"],
+                )
             finally:
                 done.set()
                 reporter.join()

@@ -29,17 +29,24 @@ X = TypeVar("X")
 def run_dataflow(
     job: Job,
     engine: Engine,
-    outlet: ResultWriter,
+    outlet: ResultWriter | None = None,
     *,
     process_id: int | None = None,
     addresses: list[str] | None = None,
 ) -> None:
     """Run the job's dataflow to its end, as one process or as one of a cluster's.
 
+    Args:
+        job: what to run.
+        engine: the engine, over its store.
+        outlet: where results go; None where they go to topics.
+        process_id: the place of this process in a cluster.
+        addresses: `host:port` of every process of the cluster.
+
     Raises whatever a step or the source failed with, after an orderly stop.
     """
     place = {"process_id": process_id, "addresses": addresses}
-    if job.kind == "run":
+    if outlet is None:
         from backscroll.flows.running.live import run_live
 
         run_live(engine, job.settings, place)

@@ -20,6 +20,7 @@ X = TypeVar("X")
 class Job:
     """What to run, and how: files with their formats, in order, or, for `run`, the topics of the settings.
 
+    Results of `run` go to the topics of its settings, those of the others to a `ResultWriter`.
     `speed` is in seconds of chat a second, None for as fast as possible; `detected` names a file of
     recorded gaps.
     """
@@ -29,6 +30,11 @@ class Job:
     settings: Settings
     speed: float | None = None
     detected: str | None = None
+
+    @property
+    def writes_topics(self) -> bool:
+        """Whether results go to the topics of the settings, and none to a `ResultWriter`."""
+        return self.kind == "run"
 
     def to_json(self) -> bytes:
         """For a worker process."""
@@ -48,7 +54,7 @@ class Job:
 
 
 class ResultWriter(Protocol):
-    """Where a job's results go; called on the dataflow's worker thread, one batch at a time."""
+    """Where the results of a job on files go; called on the dataflow's worker thread, one batch at a time."""
 
     def summaries(self, bodies: Sequence[bytes]) -> None:
         """Summary records."""
