@@ -14,7 +14,7 @@ from backscroll.flows.cli.main import main
 from support.chat_server import chat_server
 from support.commands import run
 
-SAMPLES = Path(__file__).parents[2] / "samples"
+SAMPLES = Path(__file__).parents[3] / "samples"
 HARBOR = ("--file", str(SAMPLES / "harbor.jsonl"))
 HEBREW = "כן, הבאתי את הדוחות של הנמל מהמשרד הראשי אתמול בערב"
 MORNING = (*HARBOR, "--since", "m433", "--until", "m445", "--me", "Lena", "--tz", "Europe/Oslo")
@@ -37,7 +37,7 @@ def ids(items: Sequence[dict[str, Any]]) -> list[str]:
 
 def test_a_morning_of_the_sample_reads_as_it_should() -> None:
     text = catchup(*MORNING, "--max-tokens", 260)
-    assert text == (SAMPLES.parent / "tests" / "flows" / "catchup" / "morning.txt").read_text("utf-8")
+    assert text == (Path(__file__).parent / "catchup" / "morning.txt").read_text("utf-8")
 
 
 def test_three_days_of_the_sample_for_one_of_its_people() -> None:
