@@ -9,10 +9,10 @@ from pathlib import Path
 
 from backscroll.benchmarks.data.gaps import BenchmarkError
 from backscroll.connectors.files.formats import read_file
-from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
-from backscroll.operators.history.store import StoredChannel, StoredSummary
+from backscroll.operators.history.in_memory import InMemoryStore
+from backscroll.operators.history.offline import OfflineChannel
 from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.messages import (
     DEFAULT_NAMESPACE,
@@ -22,11 +22,9 @@ from backscroll.operators.messages import (
     Turn,
     parse_message,
 )
-from backscroll.operators.stream.admission import Admission, AdmissionState, Event
-from backscroll.operators.stream.changes import Change, Changes
-from backscroll.operators.stream.windows import Cutting, Window, WindowCutter
+from backscroll.operators.stream.windows import Window
 
-__all__ = ["Dialogue", "Unstored", "dialogue_files", "read_channels", "record_channel", "record_dialogue"]
+__all__ = ["Dialogue", "dialogue_files", "read_channels", "record_channel", "record_dialogue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +39,6 @@ class Dialogue:
     def turns(self) -> tuple[Turn, ...]:
         """All turns."""
         return tuple(turn for window in self.windows for turn in window.turns)
-
-
-class Unstored:
-    """A history store that keeps nothing: the histories of a measurement live in memory alone."""
-
-    def load(self, _key: ChannelKey) -> StoredChannel:
-        return StoredChannel(())
-
-    def append(self, recorded: Sequence[RecordedWindow]) -> None:
-        pass
-
-    def begin_change(self, key: ChannelKey, turns: Sequence[Turn], windows: Sequence[int]) -> None:
-        pass
-
-    def finish_change(self, recorded: RecordedWindow) -> None:
-        pass
-
-    def depending_on(self, _key: ChannelKey, _seqs: Sequence[int]) -> list[StoredSummary]:
-        return []
-
-    def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:
-        pass
-
-    def summary(self, summary_id: str) -> bytes:
-        raise KeyError(summary_id)
-
-    def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
-        pass
 
 
 def dialogue_files(paths: Iterable[Path]) -> list[Path]:
@@ -115,24 +85,9 @@ def record_channel(
 ) -> Dialogue:
     """Record the messages of one channel, at least one; what cannot be admitted is left out."""
     key = messages[0].key
-    histories = Histories(Unstored(), embedder, chunker or Chunker())
-    history, cutting = histories[key], Cutting(WindowCutter(), key)
-    admission = Admission(AdmissionState.over(history))
-    events = list[Event]()
+    histories = Histories(InMemoryStore(), embedder, chunker or Chunker())
+    channel = OfflineChannel(histories, key)
     for message in messages:
         with suppress(MessageError):
-            events += admission.admit(message, history)
-    for event in events:
-        if isinstance(event, Turn):
-            cutting, closed = cutting.push(event, history)
-        elif isinstance(event, Change):
-            cutting, closed, in_open = cutting.change(event, history)
-            if not in_open:
-                histories.commit([Changes(key, (event,))])
-        else:
-            cutting, closed = cutting.flush(history)
-        for window in closed:
-            histories.record(window)
-    windows = [Window(ref, tuple(histories.window_turns(ref))).live for ref in history.windows]
-    still_open = cutting.provisional(history)
-    return Dialogue(key, histories, (*windows, *([still_open.live] if still_open else [])))
+            channel.add(message)
+    return Dialogue(key, histories, tuple(window.live for window in channel.windows))

@@ -12,11 +12,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from backscroll.benchmarks.data.benchmark import Benchmark
-from backscroll.benchmarks.data.dialogues import Dialogue, Unstored, dialogue_files, record_dialogue
+from backscroll.benchmarks.data.dialogues import Dialogue, dialogue_files, record_dialogue
 from backscroll.benchmarks.progress import progress
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowRef
@@ -38,7 +39,7 @@ def behind(benchmark: Benchmark, paths: Iterable[Path], embedder: Embedder | Non
     """
     files = dialogue_files(paths)
     before, dialogues = list[RecordedWindow](), {}
-    histories = Histories(Unstored(), embedder, Chunker())
+    histories = Histories(InMemoryStore(), embedder, Chunker())
     with progress("what comes before", len(files) + len(benchmark.dialogues)) as step:
         for number, file in enumerate(files):
             for window in record_dialogue(file, None).windows:
@@ -53,7 +54,7 @@ def behind(benchmark: Benchmark, paths: Iterable[Path], embedder: Embedder | Non
 
 def _joined(before: Sequence[RecordedWindow], dialogue: Dialogue, embedder: Embedder | None) -> Dialogue:
     key, windows = dialogue.key, list[Window]()
-    histories = Histories(Unstored(), embedder, Chunker())
+    histories = Histories(InMemoryStore(), embedder, Chunker())
     earlier = dialogue.windows[0].start - max(one.window.end for one in before) - _PAUSE
     for one in before:
         turns = [replace(turn, ts=turn.ts + earlier) for turn in one.window.turns]

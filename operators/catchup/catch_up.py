@@ -29,11 +29,12 @@ from backscroll.operators.catchup.digest import (
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Period
 from backscroll.operators.catchup.rule_items import CatchupItem, find_items, main_book, quoted
+from backscroll.operators.history.offline import cut_turns
 from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.language.tokens import count
 from backscroll.operators.messages import ChannelKey, Turn
-from backscroll.operators.stream.windows import Cutting, Window, WindowCutter
+from backscroll.operators.stream.windows import Window, WindowCutter
 from backscroll.operators.summary.record import Summary
 
 __all__ = ["catch_up", "in_span"]
@@ -160,13 +161,7 @@ class _DigestBuilder:
                 beyond.append(turn)
         for index, turns in inside.items():
             yield Window(history.windows[index], tuple(turns))
-        state = Cutting.begin(self.cutter, self.channel.key, history, None)
-        for turn in beyond:
-            state, closed = state.push(turn, history)
-            yield from closed
-        last = state.provisional(history)
-        if last is not None:
-            yield last
+        yield from cut_turns(beyond, history, self.cutter)
 
     def _record(self, part: Window) -> Summary | None:
         """The finished summary of a window, if the whole window is in the period."""
