@@ -22,7 +22,6 @@ from bytewax.operators import KeyedStream
 from backscroll.operators.channel_logic import AdmissionLogic, CuttingLogic, reject
 from backscroll.operators.engine import Engine
 from backscroll.operators.gaps.stage import Detection
-from backscroll.operators.history import indexing as preparing
 from backscroll.operators.history.store import StoredSummary
 from backscroll.operators.in_flight import Arrival, Gapped, Recalled
 from backscroll.operators.llm.protocol import LLMError
@@ -112,8 +111,8 @@ def record_history(
 
     Changes rewrite what they touch, and the windows whose summary rested on it go on again.
     """
-    prepare = Grouped(
-        partial(preparing.prepare, engine.histories), Work.RECORD, most=engine.config.embedding_windows
+    index = Grouped(
+        engine.histories.indexer.index_together, Work.RECORD, most=engine.config.embedding_windows
     )
     commit = Grouped(engine.histories.commit, Work.STORE)
 
@@ -127,13 +126,13 @@ def record_history(
         if not window.ref.final or not window.turns:
             return (window,)
         with stage("record"):
-            refs = await commit(await prepare(window))
+            refs = await commit(await index(window))
         engine.runtime.counters["recorded"] += len(refs)
         engine.runtime.pending.add(len(refs) - 1)
         return tuple(Window(ref, ()) for ref in refs)
 
     async def _change(changes: Changes) -> tuple[Window, ...]:
-        await prepare(changes)  # behind the windows before it
+        await index(changes)  # behind the windows before it
         refs = await commit(changes) if engine.config.reissue else (await commit(changes))[:0]
         engine.runtime.counters["reissues"] += len(refs)
         engine.runtime.pending.add(len(refs))

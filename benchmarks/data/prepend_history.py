@@ -18,6 +18,7 @@ from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.in_memory import InMemoryStore
+from backscroll.operators.history.indexing import Indexer
 from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowRef
@@ -39,12 +40,12 @@ def behind(benchmark: Benchmark, paths: Iterable[Path], embedder: Embedder | Non
     """
     files = dialogue_files(paths)
     before, dialogues = list[RecordedWindow](), {}
-    histories = Histories(InMemoryStore(), embedder, Chunker())
+    indexer = Indexer(Chunker(), embedder)
     with progress("what comes before", len(files) + len(benchmark.dialogues)) as step:
         for number, file in enumerate(files):
             for window in record_dialogue(file, None).windows:
                 turns = [replace(turn, id=f"{number}-{turn.id}") for turn in window.turns]
-                before.append(histories.prepare(_next(_KEY, [one.window for one in before[-1:]], turns)))
+                before += indexer.index([_next(_KEY, [one.window for one in before[-1:]], turns)])
             step()
         for name, dialogue in benchmark.dialogues.items():
             dialogues[name] = _joined(before, dialogue, embedder)

@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 
-import numpy as np
-
 from backscroll.operators.history.channel import ChannelHistory, RecordedWindow
-from backscroll.operators.history.chunks import Chunk, Chunker
+from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.indexing import Indexer
 from backscroll.operators.history.store import HistoryStore, StoredSummary
-from backscroll.operators.index.embedder import Embedder, OneAtATime, Vectors, VectorSearch
+from backscroll.operators.index.embedder import Embedder, VectorSearch
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.changes import Changes
 from backscroll.operators.stream.windows import Window, WindowRef
@@ -52,8 +51,7 @@ class Histories:
         search: VectorSearch | None = None,
     ) -> None:
         self.store = store
-        self.embedder = None if embedder is None else OneAtATime(embedder)
-        self.chunker = chunker
+        self.indexer = Indexer(chunker, embedder)
         self.loads = 0
         self._ceiling = ceiling
         self._search = search
@@ -78,6 +76,11 @@ class Histories:
                     self._evict()
         self._used[key] = next(self._uses)
         return history
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What vectors are made with, for several threads; None for histories without vectors."""
+        return self.indexer.embedder
 
     @property
     def hot(self) -> Set[ChannelKey]:
@@ -120,15 +123,6 @@ class Histories:
                 held -= self._bytes.pop(key)
                 del self._hot[key], self._used[key]
 
-    def prepare(self, window: Window) -> RecordedWindow:
-        """Chunk and embed a closed window."""
-        chunks = self.chunker.chunk(window.turns)
-        if self.embedder is None:
-            return RecordedWindow(window, chunks, None, None)
-        # Two calls a window, whatever else waits: vectors depend on their batch in the last bits.
-        turn_vectors = self.embedder.embed_passages([turn.rendered for turn in window.turns])
-        return RecordedWindow(window, chunks, self._embed_chunks(self.embedder, chunks), turn_vectors)
-
     def commit(self, items: Sequence[RecordedWindow | Changes]) -> list[list[WindowRef]]:
         """Store and index windows and changes, those of a channel in their order.
 
@@ -149,9 +143,9 @@ class Histories:
         return done
 
     def record(self, window: Window) -> bool:
-        """Prepare and commit one window; False if the history already has it."""
+        """Index and commit one window; False if the history already has it."""
         before = self[window.ref.key].recorded_until
-        self.commit([self.prepare(window)])
+        self.commit(self.indexer.index([window]))
         return self[window.ref.key].recorded_until > before
 
     def window_turns(self, ref: WindowRef) -> Sequence[Turn]:
@@ -259,29 +253,10 @@ class Histories:
         for index in sorted(refs):
             ref = replace(refs[index], revision=revision)
             turns = tuple(changed.get(turn.seq, turn) for turn in history.turns(ref.first_seq, ref.last_seq))
-            recorded = self._prepare_again(history, Window(ref, turns), changed)
+            kept = history.kept_turn_vectors(ref) if history.has_vectors else None
+            recorded = self.indexer.index_again(Window(ref, turns), kept, changed)
             history.replace(recorded)
             self.store.finish_change(recorded)
-
-    def _prepare_again(
-        self, history: ChannelHistory, window: Window, changed: Iterable[int]
-    ) -> RecordedWindow:
-        """Chunks and vectors of a changed window; vectors of turns that stayed are kept."""
-        chunks = self.chunker.chunk(window.turns)
-        if self.embedder is None:
-            return RecordedWindow(window, chunks, None, None)
-        ref = window.ref
-        vectors = history.kept_turn_vectors(ref)
-        fresh = [seq for seq in changed if ref.first_seq <= seq <= ref.last_seq]
-        texts = [window.turns[seq - ref.first_seq].rendered for seq in fresh]
-        vectors[[seq - ref.first_seq for seq in fresh]] = self.embedder.embed_passages(texts)
-        return RecordedWindow(window, chunks, self._embed_chunks(self.embedder, chunks), vectors)
-
-    @staticmethod
-    def _embed_chunks(embedder: Embedder, chunks: Sequence[Chunk]) -> Vectors:
-        if not chunks:  # every turn of the window is deleted
-            return np.zeros((0, embedder.dimensions), np.float32)
-        return embedder.embed_passages([chunk.text for chunk in chunks])
 
     def _load(self, key: ChannelKey) -> ChannelHistory:
         dimensions = self.embedder.dimensions if self.embedder else None
@@ -298,6 +273,6 @@ class Histories:
 
     def _finish(self, window: Window, revision: int) -> RecordedWindow:
         """End a change that was interrupted after the new turns had been stored."""
-        recorded = self.prepare(replace(window, ref=replace(window.ref, revision=revision)))
+        (recorded,) = self.indexer.index([replace(window, ref=replace(window.ref, revision=revision))])
         self.store.finish_change(recorded)
         return recorded

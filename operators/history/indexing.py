@@ -1,45 +1,99 @@
-"""Closed windows chunked and embedded: each by itself, or several at once where that is asked for."""
+"""Indexing a closed window: its chunks, and the vectors of its chunks and turns.
+
+Where vectors depend on their batch in the last bits, as torch's and many servers' do, the batch has
+to be the same every time. So a window is embedded by itself, by two calls of the embedder, unless
+several windows together are asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 import numpy as np
 
-from backscroll.operators.history.channel import RecordedWindow
-from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.chunks import Chunk, Chunker
+from backscroll.operators.history.columns import RecordedWindow
+from backscroll.operators.index.embedder import Embedder, OneAtATime, Vectors
 from backscroll.operators.stream.changes import Changes
 from backscroll.operators.stream.windows import Window
 
-__all__ = ["prepare"]
+__all__ = ["Indexer"]
 
 
-def prepare(histories: Histories, items: Sequence[Window | Changes]) -> Sequence[RecordedWindow | Changes]:
-    """Chunk and embed windows, of any channels, together; changes stay what they are, in their places.
+class Indexer:
+    """Makes of closed windows what a history records; several threads may use it.
 
-    Texts of several windows share the embedder's batches. Where vectors depend on their batch, as
-    torch's and many servers' do, their last bits are then others than a window by itself would get.
+    Args:
+        chunker: how windows are chunked.
+        embedder: None for windows without vectors.
     """
-    windows = [item for item in items if isinstance(item, Window)]
-    prepared = iter(_together(histories, windows))
-    return [next(prepared) if isinstance(item, Window) else item for item in items]
 
+    def __init__(self, chunker: Chunker, embedder: Embedder | None) -> None:
+        self.chunker = chunker
+        self.embedder = None if embedder is None else OneAtATime(embedder)
 
-def _together(histories: Histories, windows: Sequence[Window]) -> Sequence[RecordedWindow]:
-    embedder = histories.embedder
-    if embedder is None or len(windows) < 2:
-        return [histories.prepare(window) for window in windows]
-    chunks = [histories.chunker.chunk(window.turns) for window in windows]
-    of_turns = embedder.embed_passages([turn.rendered for window in windows for turn in window.turns])
-    of_chunks = embedder.embed_passages([chunk.text for of_window in chunks for chunk in of_window])
-    return [
-        RecordedWindow(window, of_window, chunk_vectors, turn_vectors)
-        for window, of_window, chunk_vectors, turn_vectors in zip(
-            windows,
-            chunks,
-            np.split(of_chunks, list(accumulate(map(len, chunks)))[:-1]),
-            np.split(of_turns, list(accumulate(len(window.turns) for window in windows))[:-1]),
-            strict=True,
+    def index(self, windows: Iterable[Window]) -> list[RecordedWindow]:
+        """Chunk and embed windows, each by itself."""
+        return [self._index(window) for window in windows]
+
+    def index_together(self, items: Sequence[Window | Changes]) -> list[RecordedWindow | Changes]:
+        """Chunk and embed windows of any channels in one batch; changes keep their places.
+
+        The last bits of a vector may differ from those that `index` gives.
+        """
+        windows = [item for item in items if isinstance(item, Window)]
+        indexed = iter(self._batch(windows) if len(windows) > 1 else self.index(windows))
+        return [next(indexed) if isinstance(item, Window) else item for item in items]
+
+    def index_again(self, window: Window, kept: Vectors | None, changed: Iterable[int]) -> RecordedWindow:
+        """Chunk a changed window and embed what is new.
+
+        Args:
+            window: the window with its changed turns.
+            kept: the vectors of its turns from before, float32 `[turns, dimensions]`; None without an
+                embedder. Those of changed turns are replaced in place.
+            changed: `seq` of the turns that have changed, of this window and of others.
+        """
+        if self.embedder is None or kept is None:
+            return self._index(window)
+        ref = window.ref
+        places = [seq - ref.first_seq for seq in changed if ref.first_seq <= seq <= ref.last_seq]
+        kept[places] = self.embedder.embed_passages([window.turns[place].rendered for place in places])
+        return self._with_chunks(window, kept)
+
+    def _index(self, window: Window) -> RecordedWindow:
+        if self.embedder is None:
+            return self._with_chunks(window, None)
+        vectors = self.embedder.embed_passages([turn.rendered for turn in window.turns])
+        return self._with_chunks(window, vectors)
+
+    def _with_chunks(self, window: Window, turn_vectors: Vectors | None) -> RecordedWindow:
+        chunks = self.chunker.chunk(window.turns)
+        return RecordedWindow(window, chunks, self._embed_chunks(chunks), turn_vectors)
+
+    def _embed_chunks(self, chunks: Sequence[Chunk]) -> Vectors | None:
+        if self.embedder is None:
+            return None
+        if not chunks:  # every turn of the window is deleted
+            return np.zeros((0, self.embedder.dimensions), np.float32)
+        return self.embedder.embed_passages([chunk.text for chunk in chunks])
+
+    def _batch(self, windows: Sequence[Window]) -> list[RecordedWindow]:
+        if self.embedder is None:
+            return self.index(windows)
+        chunks = [self.chunker.chunk(window.turns) for window in windows]
+        of_turns = self.embedder.embed_passages(
+            [turn.rendered for window in windows for turn in window.turns]
         )
-    ]
+        of_chunks = self.embedder.embed_passages([chunk.text for of_window in chunks for chunk in of_window])
+        return [
+            RecordedWindow(window, of_window, chunk_vectors, turn_vectors)
+            for window, of_window, chunk_vectors, turn_vectors in zip(
+                windows,
+                chunks,
+                np.split(of_chunks, list(accumulate(map(len, chunks)))[:-1]),
+                np.split(of_turns, list(accumulate(len(window.turns) for window in windows))[:-1]),
+                strict=True,
+            )
+        ]

@@ -108,7 +108,7 @@ class Channel:
                     self.histories.commit([item])
                 else:
                     if item.turns:
-                        ((ref,),) = self.histories.commit([self.histories.prepare(item)])
+                        ((ref,),) = self.histories.commit(self.histories.indexer.index([item]))
                         assert ref == self.history.windows[item.ref.index]
                     self.handed_on.append((item.ref.first_seq, item.ref.last_seq))
 
