@@ -44,8 +44,9 @@ def without_refinement(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 def of_all(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The engine's memory from the whole of a long history instead of an excerpt."""
     from backscroll.operators.memory.backscroll import backscroll
+    from backscroll.operators.memory.excerpt import Excerpt
 
-    return backscroll(request)
+    return backscroll(request, Excerpt.whole(request.history))
 
 
 COMPARED: Mapping[str, MemoryStrategy] = {

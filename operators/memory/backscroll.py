@@ -18,10 +18,12 @@ from backscroll.operators.memory.request import MemoryRequest, MemoryTurn
 __all__ = ["backscroll", "remember_evidence"]
 
 
-def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
-    """The memory by the ranker that comes with the package."""
+def backscroll(request: MemoryRequest, among: Excerpt | None = None) -> tuple[MemoryTurn, ...]:
+    """The memory by the ranker that comes with the package, of turns of `excerpt` unless given others."""
     vectors = request.embedder is not None and request.history.has_vectors
-    return remember_evidence(request, Ranker.shipped(vectors=vectors), excerpt(request))
+    return remember_evidence(
+        request, Ranker.shipped(vectors=vectors), excerpt(request) if among is None else among
+    )
 
 
 def remember_evidence(request: MemoryRequest, ranker: Ranker, among: Excerpt) -> tuple[MemoryTurn, ...]:

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from backscroll.benchmarks.memory.ablations import COMPARED
+from backscroll.operators.memory import excerpt as module
+from backscroll.operators.memory.request import MemoryRequest
+from support.building import HashingEmbedder, history_of, windows_of
+
+
+def test_the_memory_of_all_also_takes_turns_that_an_excerpt_leaves_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_RECENT", 1)
+    monkeypatch.setattr(module, "_FOUND", 0)
+    embedder = HashingEmbedder()
+    *before, window = windows_of([["the bilge pump leaks"], ["lunch?"], ["no"], ["did the bilge pump come?"]])
+    history = history_of(before, embedder=embedder).as_of(3)
+    request = MemoryRequest(window.turns, [], history, embedder)
+    assert {entry.turn.seq for entry in COMPARED["backscroll"](request)} == {2}
+    assert {entry.turn.seq for entry in COMPARED["backscroll-of-all"](request)} == {0, 1, 2}
