@@ -1,8 +1,8 @@
-"""Contextual gaps: what a window's utterances presuppose, and the detector interface.
+"""Contextual gaps: what the utterances of a window presuppose. Also the detector interface.
 
-A gap names the utterance, quotes the span that cannot be understood alone, says why, and carries
-an evidence-seeking query with lexical anchors from the window; it never guesses the answer
-(ReMEMBER, section 4.1).
+A gap names the utterance, quotes the part that cannot be understood alone, says why, and has a query
+and keywords from the window to search for evidence with. It never guesses the answer (ReMEMBER,
+section 4.1).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Gap:
 
 
 class GapDetector(Protocol):
-    """Finds the gaps of a window from the window alone; it never sees the history."""
+    """Finds the gaps of a window. It sees only the window, never the history."""
 
     @property
     def name(self) -> str:
-        """How summary records name the detector."""
+        """The detector's name, as stored in summary records."""
         ...
 
     def detect(self, window: Window, *, max_gaps: int) -> tuple[Gap, ...]:

@@ -1,14 +1,14 @@
-"""Guards on a model's gaps: what it may send, and what of it is kept.
+"""Guards for a model's gaps: the answer schema, and the checks that decide which gaps are kept.
 
-The models are the JSON schemas given to the language model (docstrings too) and the checks on its
-answer. Every field is required and none may be added, as OpenAI's strict mode and the grammars of
-llama.cpp and vLLM want it. Lists have a `maxItems`, which stops a model that loops; texts have no
-`maxLength`, which a grammar would enforce by cutting a sentence in half. No answer is thrown away for
-its length.
+The pydantic models are the JSON schemas sent to the language model (including their docstrings), and
+they validate its answer. Every field is required and no others are allowed, as OpenAI's strict mode and
+the grammars of llama.cpp and vLLM demand. Lists have a `maxItems`, which stops a looping model. Texts
+have no `maxLength`, because a grammar would enforce it in mid-sentence. No answer is rejected for its
+length.
 
-A quote must stand in the window, and where it stands tells the utterance: models name wrong indexes.
-A query must not guess the answer: it may use the window's words and words for kinds of missing
-information ("reason", "date", "who decided"), not names, numbers or things from nowhere.
+A quote must be in the window. Its position decides the utterance, because models often get indexes
+wrong. A query must not guess the answer: it may use words from the window and words for kinds of missing
+information ("reason", "date", "who decided"), but no other names, numbers or things.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from backscroll.operators.stream.windows import Window
 
 __all__ = ["DetectedGap", "DetectedGaps", "find_quote", "guard_gaps"]
 
-_GUESSES = 2  # unknown ordinary words that make a query a guess; one is paraphrase
+_GUESSES = 2  # unknown ordinary words that make a query a guess; one may be a paraphrase
 
 
-_PREFIX = 5  # equal first letters that make two words forms of one
+_PREFIX = 5  # words with the same first letters count as the same
 
 
-_KNOWN_LANGUAGE = 0.25  # share of function words above which a text is taken to be in a language
+_KNOWN_LANGUAGE = 0.25  # share of function words that identifies the language of a text
 
 
 _JOINER = re.compile(r"[\-./_':@#]+")
@@ -68,13 +68,13 @@ class DetectedGaps(ModelAnswer):
 def guard_gaps(
     answer: DetectedGaps, window: Window, *, max_gaps: int
 ) -> tuple[tuple[Gap, ...], Counter[str]]:
-    """The gaps of an answer that hold up, in window order, and how many were dropped for what.
+    """The valid gaps of an answer, in window order, and the number dropped by reason.
 
-    A quote counts as found when it stands in a turn's text, or does so but for white space, case,
-    quotation marks, dashes, words left out for an ellipsis, or punctuation at its ends; the gap gets
-    the words of the window. Reasons of dropped gaps: `unknown_quote`, `empty_query`, `guessing_query`,
-    `repeated_utterance`, `over_limit` (the model's order decides which gaps are kept). Keywords
-    that the window does not hold are left out of their gap and counted as `unknown_keyword`.
+    A quote is found if it is in a turn's text, ignoring white space, case, kinds of quotation marks and
+    dashes, words replaced by an ellipsis, and punctuation at its ends; the gap gets the words of the window.
+    Gaps are dropped as `unknown_quote`, `empty_query`, `guessing_query`, `repeated_utterance` or
+    `over_limit` (the model's order decides which are kept). Keywords that are not in the window are removed
+    from their gap and counted as `unknown_keyword`.
     """
     said = _Said(window)
     kept = dict[int, Gap]()
@@ -103,7 +103,7 @@ def guard_gaps(
 
 
 def find_quote(quote: str, turns: Sequence[Turn], named: int) -> tuple[int, str] | None:
-    """The place of the turn that holds a quote, the named one if it does, and the quote as it is there."""
+    """The index of a turn that contains a quote, preferably the named one, and the quote as written there."""
     if sum(map(str.isalnum, quote)) < 2:
         return None
     order = [named] if 0 <= named < len(turns) else []
@@ -114,24 +114,24 @@ def find_quote(quote: str, turns: Sequence[Turn], named: int) -> tuple[int, str]
             return place, exact
     pattern = _loose(quote)
     for place in order:
-        # Every character is replaced by one character, so that places in the text stay.
+        # Every character is replaced by exactly one, so that positions in the text do not change.
         if pattern and (match := pattern.search(turns[place].text.translate(_SAME))):
             return place, turns[place].text[slice(*match.span())]
     return None
 
 
 def _loose(quote: str) -> re.Pattern[str] | None:
-    """A pattern of whole words for a quote but for white space, case, marks at its ends, an ellipsis."""
+    """A whole-word pattern for a quote that ignores white space, case, outer punctuation and an ellipsis."""
     parts = quote.strip(_NOT_QUOTED).translate(_SAME).split()
     if not parts:
         return None
     body = r"\s+".join(map(re.escape, parts)).replace("…", r"\.\.\.")
-    body = body.replace(r"\.\.\.", ".{1,200}?", 1)  # once: a second one would cost the square
+    body = body.replace(r"\.\.\.", ".{1,200}?", 1)  # only once: a second one would take quadratic time
     return re.compile(rf"(?<![^\W\u3040-\u9fff]){body}(?![^\W\u3040-\u9fff])", re.IGNORECASE)
 
 
 class _Said:
-    """The words of a window's texts and authors, for telling what a query or keyword adds to them."""
+    """The words of a window's texts and authors, to detect what a query or keyword adds to them."""
 
     def __init__(self, window: Window) -> None:
         texts = [turn.text for turn in window.turns]
@@ -143,19 +143,19 @@ class _Said:
         self.is_latin = sum(letter < "\u0250" for letter in letters) * 2 > len(letters)
 
     def holds(self, keyword: str) -> bool:
-        """Whether a keyword stands in the window, or all of its words do in some form."""
+        """Whether a keyword is in the window, or all of its words are in some form."""
         if _plain(keyword).lower() in self.text.lower():
             return True
         said = [word for word in words(_plain(keyword)) if not _is_function(word)]
         return bool(said) and all(self._knows(word) for word in said)
 
     def is_guessed(self, query: str) -> bool:
-        """Whether a query brings something of its own.
+        """Whether a query contains information that is not in the window.
 
-        A number always does, and so does a capitalised word, except where capitals say nothing: at
-        the start of a sentence, on German nouns, or when the window is in another script (names are
-        transliterated). Of other words it takes two, and only where window and query are in
-        the same language with a list of slot words: elsewhere a query may be a translation.
+        An unknown number or capitalised word is enough, except where capitals mean nothing: at the start of
+        a sentence, on German nouns, or if the window is in another script (names are transliterated). Of
+        other unknown words it takes two, and only if window and query are in the same language and it has a
+        list of slot words; otherwise the query may be a translation.
         """
         line = list(words(_plain(query)))
         lexicon = _language(line)
@@ -186,7 +186,7 @@ def _plain(text: str) -> str:
 
 
 def _parts(word: Word) -> list[str]:
-    """The stems of the words that a joined word (`elm/parser`) is made of."""
+    """The stems of the parts of a joined word such as `elm/parser`."""
     if not _JOINER.search(word.text):
         return []
     return [part.stem for part in words(_JOINER.sub(" ", word.text))]
@@ -197,7 +197,7 @@ def _is_function(word: Word) -> bool:
 
 
 def _language(line: Iterable[Word]) -> Lexicon | None:
-    """The lexicon whose function words are most of a text's, if they are frequent enough to tell."""
+    """The lexicon whose function words are most frequent in a text; None if they are too rare."""
     said = [word.lower for word in line]
     counts = {lexicon: sum(word in lexicon.function for word in said) for lexicon in spaced_lexicons()}
     best = max(counts, key=counts.__getitem__)
@@ -206,7 +206,7 @@ def _language(line: Iterable[Word]) -> Lexicon | None:
 
 @cache
 def _slots(lexicon: Lexicon) -> frozenset[str]:
-    """The stems and the first letters of slot words and of words that say nothing."""
+    """The stems and prefixes of slot words and of words without content."""
     listed = " ".join((*lexicon.slots, *lexicon.known, *lexicon.empty, *lexicon.persons))
     stems = {word.stem for word in words(listed)}
     return frozenset(stems | {stem[:_PREFIX] for stem in stems if len(stem) >= _PREFIX})

@@ -1,6 +1,7 @@
-"""Gap detection as a stage: by rules or by a language model, with the rules as its fallback.
+"""The gap detection stage: by rules, or by a language model with the rules as its fallback.
 
-Whatever fails falls back and says so in `degraded`, or raises, as the caller chose: no window is lost."""
+If the model fails, the fallback is used and `degraded` says why; without a fallback, the error is raised.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ __all__ = ["Detection", "GapStage", "ModelGaps", "RuleGaps", "gaps_prompt"]
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """The gaps of a window, who found them, and what it took; `dropped` counts guarded-off ones."""
+    """The gaps of a window, who found them, and the cost; `dropped` counts rejected gaps by reason."""
 
     gaps: tuple[Gap, ...]
     model: str
@@ -40,7 +41,7 @@ class GapStage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleGaps:
-    """A detector that needs no model, on the executor."""
+    """Runs a detector that needs no model, on the executor."""
 
     detector: GapDetector
 
@@ -52,17 +53,17 @@ class RuleGaps:
 
 @dataclass(frozen=True, slots=True)
 class ModelGaps:
-    """A model's gaps, guarded; on failure those of `fallback`, or the error itself without one."""
+    """Asks a model and checks its gaps. On failure, `fallback` is used; without one, the error is raised."""
 
     llm: LLM
     model: str
     fallback: GapStage | None
 
     async def detect(self, window: Window, *, max_gaps: int) -> Detection:
-        """The model's gaps that stand in the window.
+        """The model's gaps that pass the checks.
 
         Raises:
-            LLMError: no answer could be had, and there is no fallback.
+            LLMError: the model failed, and there is no fallback.
         """
         try:
             prompt = await on_executor(lambda: gaps_prompt(window, model=self.model, max_gaps=max_gaps))
@@ -80,7 +81,7 @@ _GAP_TOKENS = 1500  # eight gaps with all their fields
 
 
 def gaps_prompt(window: Window, *, model: str, max_gaps: int) -> Prompt:
-    """Ask for the gaps of a window, from the window alone."""
+    """The prompt that asks for the gaps of a window; it contains only the window."""
     prompt = load_prompt("gaps")
     lines = [f"[{index}] {turn_line(turn, turn.text)}" for index, turn in enumerate(window.turns)]
     fence, user = fenced({"window": lines})

@@ -58,7 +58,7 @@ def is_guess(query: str, of: Window = HARBOR) -> bool:
 
 
 def objects(schema: object) -> list[dict[str, object]]:
-    """Every object schema in a schema, however deep."""
+    """Every object schema in a schema, at any depth."""
     if isinstance(schema, list):
         return [found for item in schema for found in objects(item)]
     if not isinstance(schema, dict):
@@ -68,13 +68,13 @@ def objects(schema: object) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("model", [DetectedGaps, WrittenSummary])
-def test_every_object_of_a_schema_is_closed_and_all_its_fields_are_required(model: type) -> None:
+def test_every_schema_requires_all_its_fields_and_allows_no_others(model: type) -> None:
     for schema in objects(model.model_json_schema()):
         assert schema["additionalProperties"] is False
         assert schema["required"] == list(schema["properties"])  # type: ignore[call-overload]
 
 
-def test_the_schema_limits_lists_and_no_text_and_no_answer_is_rejected_for_its_length() -> None:
+def test_the_schema_limits_lists_but_no_answer_is_rejected_for_its_length() -> None:
     schema = DetectedGaps.model_json_schema()
     keywords = schema["$defs"]["DetectedGap"]["properties"]["keywords"]
     assert (schema["properties"]["gaps"]["maxItems"], keywords["maxItems"]) == (8, 8)
@@ -84,7 +84,7 @@ def test_the_schema_limits_lists_and_no_text_and_no_answer_is_rejected_for_its_l
     assert DetectedGaps.model_validate_json(answer.model_dump_json()) == answer
 
 
-def test_a_missing_or_an_unknown_field_is_against_the_schema() -> None:
+def test_missing_and_unknown_fields_are_invalid() -> None:
     fields = reported("old schema").model_dump()
     for broken in ({**fields, "mood": "sad"}, {name: fields[name] for name in fields if name != "keywords"}):
         with pytest.raises(ValidationError):
@@ -97,13 +97,13 @@ def test_a_summary_is_stripped_and_must_not_be_empty() -> None:
         WrittenSummary(summary=" \n ")
 
 
-def test_a_quote_gives_the_utterance_whatever_index_the_model_names() -> None:
+def test_the_quote_decides_the_utterance_not_the_index() -> None:
     assert quoted("the old schema, so", index=2) == [("m0", "the old schema, so")]
     assert quoted("as agreed", index=-1) == [("m2", "as agreed")]
     assert quoted("as agreed", index=99) == [("m2", "as agreed")]
 
 
-def test_the_named_utterance_is_preferred_when_it_holds_the_quote() -> None:
+def test_the_named_utterance_is_preferred_if_it_contains_the_quote() -> None:
     assert quoted("We still run the old schema", index=3) == [("m3", "We still run the old schema")]
     assert quoted("We still run the old schema", index=1) == [("m0", "We still run the old schema")]
 
@@ -120,11 +120,13 @@ def test_the_named_utterance_is_preferred_when_it_holds_the_quote() -> None:
         ("We still run [...]", "We still run"),
     ],
 )
-def test_a_quote_may_differ_in_form_and_becomes_the_windows_words(quote: str, verbatim: str) -> None:
+def test_a_quote_that_differs_in_form_is_replaced_by_the_words_of_the_window(
+    quote: str, verbatim: str
+) -> None:
     assert quoted(quote) == [("m0", verbatim)]
 
 
-def test_white_space_quotation_marks_and_ellipses_inside_a_quote_are_forgiven() -> None:
+def test_white_space_quotation_marks_and_ellipses_in_a_quote_are_ignored() -> None:
     text = 'I’ll restart the job now... and "ping" the others'
     assert quoted(text) == [("m1", "I'll restart the  job now… and “ping” the  others")]
 
@@ -134,7 +136,7 @@ def test_a_quote_that_is_not_in_the_window_is_dropped(quote: str) -> None:
     assert guarded(reported(quote)) == ((), Counter(unknown_quote=1))
 
 
-def test_a_forgiven_quote_matches_whole_words_only() -> None:
+def test_a_quote_that_differs_in_form_matches_only_whole_words() -> None:
     assert guarded(reported("OLD SCHEM")) == ((), Counter(unknown_quote=1))
 
 
@@ -158,7 +160,7 @@ def test_an_empty_query_is_dropped(query: str) -> None:
         "前回の決定の理由",
     ],
 )
-def test_a_query_of_the_windows_words_and_slot_words_is_no_guess(query: str) -> None:
+def test_a_query_of_window_words_and_slot_words_is_not_a_guess(query: str) -> None:
     assert not is_guess(query)
 
 
@@ -175,11 +177,11 @@ def test_a_query_of_the_windows_words_and_slot_words_is_no_guess(query: str) -> 
         "前回の700円の決定",
     ],
 )
-def test_a_query_that_brings_a_name_a_number_or_two_words_of_its_own_is_a_guess(query: str) -> None:
+def test_a_query_with_an_unknown_name_number_or_two_words_is_a_guess(query: str) -> None:
     assert is_guess(query)
 
 
-def test_a_query_in_another_language_than_the_window_may_translate_its_words() -> None:
+def test_a_query_in_another_language_may_be_a_translation() -> None:
     german = window([turn(0, "Wir haben das noch nicht auf dem neuen Server und der Umzug ist am Freitag.")])
     assert not is_guess("retrieve earlier dialogue about the migration of the machine", german)
     assert is_guess("retrieve earlier dialogue about 14 machines", german)
@@ -189,7 +191,7 @@ def test_a_query_in_another_language_than_the_window_may_translate_its_words() -
     )
 
 
-def test_german_nouns_are_no_names() -> None:
+def test_german_nouns_are_not_names() -> None:
     german = window([turn(0, "Wir haben das noch nicht auf dem neuen Server und der Umzug ist am Freitag.")])
     assert not is_guess("Welche Entscheidung wurde zu dem Umzug getroffen und wer ist die Person", german)
     assert is_guess("Hat die Festplatte von dem Rechner den Umzug verhindert oder nicht", german)
@@ -208,21 +210,21 @@ def test_a_second_gap_of_an_utterance_and_gaps_over_the_limit_are_dropped() -> N
     assert dropped == Counter(repeated_utterance=1, over_limit=2)
 
 
-def test_a_dropped_gap_takes_no_ones_place() -> None:
+def test_a_dropped_gap_does_not_count_towards_the_limit() -> None:
     kept, dropped = guarded(reported("as agreed", ""), reported("as agreed"), max_gaps=1)
     assert [gap.quote for gap in kept] == ["as agreed"]
     assert dropped == Counter(empty_query=1)
     assert guarded(reported("as agreed"), max_gaps=0) == ((), Counter(over_limit=1))
 
 
-def test_keywords_from_elsewhere_are_left_out_of_their_gap() -> None:
+def test_keywords_that_are_not_in_the_window_are_removed() -> None:
     keywords = ["schema", "Ben Lee", "old  schemas", "schema", "Postgres", "", "700", "job now"]
     kept, dropped = guarded(reported("old schema", keywords=keywords))
     assert kept[0].keywords == ("schema", "Ben Lee", "old schemas", "job now")
     assert dropped == Counter(unknown_keyword=3)  # with the empty one
 
 
-def test_a_kept_gap_has_one_line_of_reason_and_query() -> None:
+def test_the_reason_and_query_of_a_gap_are_one_line_each() -> None:
     kept, _ = guarded(reported("old schema", " which \n schema ", reason=" not\nsaid "))
     assert kept == (Gap("m0", "old schema", "not said", "which schema"),)
 
@@ -232,9 +234,7 @@ texts = st.lists(st.text(max_size=60), min_size=1, max_size=4)
 
 @given(texts, st.data())
 @settings(max_examples=150, deadline=None)
-def test_kept_quotes_are_verbatim_and_in_window_order_whatever_the_model_says(
-    said: list[str], data: st.DataObject
-) -> None:
+def test_kept_quotes_are_always_verbatim_and_in_window_order(said: list[str], data: st.DataObject) -> None:
     of = window(turn(seq, text) for seq, text in enumerate(said))
     some = st.one_of(st.text(max_size=40), st.sampled_from(said), st.sampled_from(said).map(str.swapcase))
     gap = st.builds(
@@ -256,8 +256,8 @@ def test_kept_quotes_are_verbatim_and_in_window_order_whatever_the_model_says(
     assert len(kept) + lost == len(answer.gaps)
 
 
-def test_few_real_detections_are_dropped_and_most_queries_that_hold_the_answer_are(shared: Path) -> None:
-    """Detections of a strong model, and queries made of the annotators' resolutions as answers."""
+def test_few_real_gaps_are_dropped_but_most_queries_with_the_answer_are(shared: Path) -> None:
+    """Uses gaps from a strong model, and queries made from the annotators' resolutions."""
     dropped = Counter[str]()
     guesses, detections, answers = 0, 0, 0
     for part in PARTS:

@@ -1,4 +1,4 @@
-"""Rules: what an utterance leaves open, and when the window closes it."""
+"""Rules: what an utterance leaves unresolved, and when the window resolves it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.messages import Author, ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowRef
 
-# Turns that leave nothing open and end every run of early turns, so that position decides nothing.
+# Turns without gaps, added first so that the position in the window has no effect.
 OPENING = (
     "Ben: Good morning",
     "Ana: Good morning",
@@ -25,7 +25,7 @@ OPENING = (
 
 
 def window(*lines: str, **features: dict[int, str]) -> Window:
-    """A window of `author: text` lines, a minute apart; `thread={2: "m0"}` sets a field of one turn."""
+    """A window of `author: text` lines, one minute apart; `thread={2: "m0"}` sets a field of one turn."""
     turns = []
     for n, line in enumerate(lines):
         author, _, text = line.partition(": ")
@@ -41,12 +41,12 @@ def gaps(*lines: str, max_gaps: int = 8, **features: dict[int, str]) -> tuple[Ga
 
 
 def gap_after_opening(line: str) -> Gap | None:
-    """The gap of a turn that stands where position lends it nothing."""
+    """The gap of a turn at a neutral position in the window."""
     found = [gap for gap in gaps(*OPENING, line) if gap.utterance == "m4"]
     return found[0] if found else None
 
 
-def test_the_detector_fits_the_interface_under_its_name():
+def test_the_rules_detector_implements_the_interface():
     detector: GapDetector = RulesDetector()
     assert detector.name == "rules"
 
@@ -64,17 +64,17 @@ def test_a_pronoun_at_the_start_of_a_window_has_no_antecedent():
     assert gap.keywords == ("nightly", "failed", "import")
 
 
-def test_a_pronoun_with_its_antecedent_in_the_window_is_no_gap():
+def test_a_pronoun_with_its_antecedent_in_the_window_is_not_a_gap():
     found = gaps(*OPENING, "Ana: A supplier sent a broken invoice.", "Ben: It stopped a payment run.")
     assert "m5" not in {gap.utterance for gap in found}
 
 
-def test_a_person_pronoun_without_a_person_is_a_gap():
+def test_a_personal_pronoun_without_a_person_is_a_gap():
     (gap,) = gaps("Ana: She accepted an offer from a bank in Oslo.", max_gaps=1)
     assert gap.reason == "'She' is left open."
 
 
-def test_a_person_pronoun_with_a_person_before_it_is_not_named():
+def test_a_personal_pronoun_after_a_person_is_not_a_gap():
     (gap,) = gaps("Ana: My sister called, she accepted an offer.", max_gaps=1)
     assert "'she'" not in gap.reason
 
@@ -86,14 +86,14 @@ def test_a_person_pronoun_with_a_person_before_it_is_not_named():
         ("Ana: We will demo your prototype on Friday.", "your prototype"),
     ],
 )
-def test_a_possession_of_the_listener_never_introduced_is_a_gap(line: str, phrase: str):
+def test_an_unknown_possession_of_the_listener_is_a_gap(line: str, phrase: str):
     gap = gap_after_opening(line)
     assert gap is not None
     assert gap.reason == f"'{phrase}' is left open."
     assert gap.quote == line.removeprefix("Ana: ")
 
 
-def test_a_definite_mention_is_a_gap_only_until_the_window_introduces_it():
+def test_a_definite_phrase_is_a_gap_only_until_it_is_introduced():
     (gap,) = gaps("Ana: I reverted the migration before lunch.", max_gaps=1)
     assert gap.reason == "'the migration' is left open."
     found = gaps(*OPENING, "Ana: I wrote a migration.", "Ben: I reviewed the migration and approved.")
@@ -103,7 +103,7 @@ def test_a_definite_mention_is_a_gap_only_until_the_window_introduces_it():
 @pytest.mark.parametrize(
     "line", ["Ana: I visited Lisbon over the weekend.", "Ana: I read a novel in the morning."]
 )
-def test_a_definite_mention_of_something_everyone_knows_is_no_gap(line: str):
+def test_a_definite_phrase_that_everyone_knows_is_not_a_gap(line: str):
     assert gap_after_opening(line) is None
 
 
@@ -118,7 +118,7 @@ def test_a_definite_mention_of_something_everyone_knows_is_no_gap(line: str):
         ("Ana: I no longer work at a bank in Oslo.", "no longer"),
     ],
 )
-def test_a_repetition_presupposes_what_is_repeated(line: str, phrase: str):
+def test_a_repetition_presupposes_the_first_time(line: str, phrase: str):
     gap = gap_after_opening(line)
     assert gap is not None
     assert gap.reason == f"'{phrase}' is left open."
@@ -134,13 +134,13 @@ def test_a_repetition_presupposes_what_is_repeated(line: str, phrase: str):
         ("Ana: Any news on a visa appointment?", "Any news on"),
     ],
 )
-def test_a_reminder_points_to_an_earlier_exchange(line: str, phrase: str):
+def test_a_reminder_refers_to_an_earlier_exchange(line: str, phrase: str):
     gap = gap_after_opening(line)
     assert gap is not None
     assert gap.reason == f"'{phrase}' is left open."
 
 
-def test_the_same_sentence_without_its_cue_is_no_gap():
+def test_the_same_sentence_without_its_cue_is_not_a_gap():
     assert gap_after_opening("Ana: We finished a pottery workshop.") is None
     assert gap_after_opening("Ana: I ordered a desk.") is None
 
@@ -150,7 +150,7 @@ def test_an_answer_without_its_question_is_a_gap():
     assert gap.reason == "'Yes' is left open."
 
 
-def test_an_answer_whose_question_is_in_the_window_is_not_named():
+def test_an_answer_to_a_question_in_the_window_is_not_a_gap():
     found = gaps(
         "Ben: Does Postgres handle partial indexes?", "Ana: Yes, Postgres handles partial indexes well."
     )
@@ -162,7 +162,7 @@ def test_an_elliptical_decision_is_a_gap():
     assert gap.reason == "'let's go with that' is left open."
 
 
-def test_the_first_turn_of_a_window_goes_on_with_a_conversation():
+def test_the_first_turn_of_a_window_continues_a_conversation():
     (gap,) = gaps("Ana: Berlin hotels cost twice as much in August.", max_gaps=1)
     assert gap.reason == "What it goes on from is left open."
 
@@ -179,7 +179,7 @@ def test_a_reply_to_a_message_outside_the_window_is_a_gap():
     assert "m4" not in {gap.utterance for gap in gaps(*OPENING, line, thread={4: "m4"})}
 
 
-def test_a_mention_of_someone_who_has_not_spoken_answers_something_earlier():
+def test_a_mention_of_someone_who_has_not_spoken_is_a_gap():
     line = "Ana: <@Reiko> a lazy sequence keeps its head in memory"
     (gap,) = [gap for gap in gaps(*OPENING, line) if gap.utterance == "m4"]
     assert gap.reason == "'<@Reiko>' is left open."
@@ -192,7 +192,7 @@ def test_a_ticket_is_a_gap_where_it_first_appears():
     assert [(gap.utterance, gap.reason) for gap in found] == [("m4", "'PAY-113' is left open.")]
 
 
-def test_a_bots_notices_rank_behind_peoples_words():
+def test_bot_messages_rank_below_those_of_people():
     turns = window(*OPENING, "Ana: Our importer crashed again with a timeout.").turns
     bot = Turn(5, "m5", turns[-1].ts, Author("b", "CI", bot=True), turns[-1].text, 10, 0)
     found = RulesDetector().detect(
@@ -201,7 +201,7 @@ def test_a_bots_notices_rank_behind_peoples_words():
     assert [gap.utterance for gap in found] == ["m4"]
 
 
-def test_a_long_sentence_is_quoted_by_the_clause_with_the_cue():
+def test_only_the_clause_with_the_cue_is_quoted_from_a_long_sentence():
     before = (
         "We moved twelve services, three queues and a cache to a smaller cluster in Frankfurt over two days"
     )
@@ -236,7 +236,7 @@ def test_a_thread_counts_as_context_before_the_turns_in_between():
     assert {"Zookeepers", "penguins"} <= set(gap.keywords)
 
 
-def test_gaps_are_limited_to_the_best_and_stand_in_window_order():
+def test_the_best_gaps_are_kept_in_window_order():
     lines = [
         f"{'Ana' if n % 2 else 'Ben'}: I finally sold painting{n} again in gallery{n}." for n in range(12)
     ]
