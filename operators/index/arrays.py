@@ -1,8 +1,7 @@
-"""Growing typed arrays: rows, once written, are never moved under a reader.
+"""Growing typed arrays whose views stay valid while another thread changes the array.
 
-Growing and replacing copy into a new buffer and leave the old one to whoever still reads it, so a
-view stays as it was while another thread changes the array. To set a row where it stands, for its
-readers too, assign to the view: `array.view[5] = row`.
+Growing and replacing copy the rows into a new buffer; existing views keep the old one. To change a row
+in place, also for existing views, assign to the view: `array.view[5] = row`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["GrowingArray"]
 
 
 class GrowingArray:
-    """Rows of one type and shape, appended in place; capacity doubles when it runs out."""
+    """An array of rows of one type and shape; its capacity doubles when it is full."""
 
     __slots__ = ("_buffer", "_length")
 
@@ -29,12 +28,12 @@ class GrowingArray:
 
     @property
     def view(self) -> NDArray[Any]:
-        """The rows so far, without a copy."""
+        """The current rows, without a copy."""
         return self._buffer[: self._length]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the buffer."""
+        """The size of the buffer in bytes."""
         return self._buffer.nbytes
 
     def append(self, row: Any) -> None:
@@ -51,13 +50,13 @@ class GrowingArray:
         self._length += len(rows)
 
     def replace(self, start: int, stop: int, rows: Any) -> None:
-        """Put any number of rows in the place of rows `[start, stop)`, in a new buffer.
+        """Replace rows `[start, stop)` with any number of rows, in a new buffer.
 
         Raises:
-            IndexError: `[start, stop)` is no range of the array's rows.
+            IndexError: `[start, stop)` is not a valid range of rows.
         """
         if not 0 <= start <= stop <= self._length:
-            raise IndexError(f"rows [{start}, {stop}) are not in an array of {self._length} rows")
+            raise IndexError(f"rows [{start}, {stop}) are out of range: the array has {self._length} rows")
         rows = self._shaped(rows)
         self._buffer = np.concatenate([self._buffer[:start], rows, self._buffer[stop : self._length]])
         self._length = len(self._buffer)

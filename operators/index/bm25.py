@@ -1,9 +1,9 @@
-"""BM25 over any prefix of a growing chunk index, equal to a fresh index of that prefix.
+"""BM25 over any prefix of a growing chunk index, with the same scores as a fresh index of that prefix.
 
-The oracle is `rank_bm25.BM25Okapi` (k1 1.5, b 0.75, negative idf floored at a quarter of the
-average idf): scores agree within 1e-9. A prefix is a cut of the postings, not a rebuild. Replacing
-a window's chunks rewrites the postings of its terms, old and new; where it gets another number of
-chunks, one pass over all postings moves the later ones.
+The reference is `rank_bm25.BM25Okapi` (k1 1.5, b 0.75, negative idf raised to a quarter of the average
+idf): scores agree within 1e-9. A prefix is a cut of the postings, not a rebuild. Replacing a window's
+chunks rewrites the postings of its old and new terms; if the number of chunks changes, one pass over
+all postings moves the later ones.
 
 >>> index = AsOfBM25()
 >>> index.append_window(["the pump leaks", "we ordered a new pump"])
@@ -44,16 +44,16 @@ _WORD = re.compile(r"\w+")
 
 
 def tokenize(text: str) -> list[str]:
-    """Lower-case runs of word characters, the reference analyser of the sparse retriever."""
+    """Split text into lower-case runs of word characters, as the reference analyser does."""
     return _WORD.findall(text.lower())
 
 
 class _Vocabulary(dict[str, int]):
-    """Terms by the order in which they were first asked for; a number is given once."""
+    """Numbers terms in the order they are first looked up; a number is never reused."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._names: list[str] = []  # empty where no chunk has the term any more
+        self._names: list[str] = []  # empty once no chunk has the term
 
     def __missing__(self, term: str) -> int:
         number = self[term] = len(self._names)
@@ -67,7 +67,7 @@ class _Vocabulary(dict[str, int]):
 
 
 class _Forms:
-    """The pairs of a count and a length that there are, numbered in the order of their coming."""
+    """Numbers the distinct pairs of count and length in order of appearance."""
 
     def __init__(self) -> None:
         self.rows = GrowingArray(np.float64, (2,))
@@ -75,7 +75,7 @@ class _Forms:
         self._numbers = np.array([-1])
 
     def number(self, counts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of pairs, known or new."""
+        """The numbers of pairs; new pairs get new numbers."""
         pairs = (counts << 32) + lengths
         at = np.searchsorted(self._known, pairs)
         new = np.unique(pairs[self._known.take(at, mode="clip") != pairs])
@@ -90,32 +90,32 @@ class _Forms:
 
 
 class AsOfBM25:
-    """A growing BM25 index whose state after every window can still be queried; one thread uses it.
+    """A growing BM25 index that can be queried as of any earlier window. Not thread-safe.
 
-    A posting has the number of its *form*, the pair of its term's count and its chunk's length. There
-    are few forms, and the mean length at a cut gives the weight of each of them at once.
+    A posting stores the number of its *form*: the pair of its term's count and its chunk's length. There are
+    few forms, so for the mean length at a cut all their weights can be computed at once.
     """
 
     def __init__(self) -> None:
         self._terms = _Vocabulary()
         self._forms = _Forms()
         self._postings = Postings()
-        self._entries = GrowingArray(np.int32)  # the terms of every chunk, chunk by chunk
+        self._entries = GrowingArray(np.int32)  # the distinct terms of each chunk, chunk by chunk
         self._frequencies = GrowingArray(np.int64)  # how many terms have 0, 1, 2 ... postings
         self._cuts = GrowingArray(np.int64, (3,))  # chunks, words and entries after each window
-        self._mean_idfs = GrowingArray(np.float64)  # by cut; NaN where it is not known
+        self._mean_idfs = GrowingArray(np.float64)  # by cut; NaN if not computed yet
         self._cuts.append(0)
         self._mean_idfs.append(0)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays; the vocabulary is not counted."""
+        """The size of the arrays in bytes, without the vocabulary."""
         arrays = (self._entries, self._frequencies, self._cuts, self._mean_idfs)
         return self._postings.nbytes + sum(array.nbytes for array in arrays)
 
     @property
     def terms(self) -> int:
-        """How many terms the vocabulary has."""
+        """The number of terms in the vocabulary."""
         return len(self._terms)
 
     def append_window(self, chunks: Sequence[str]) -> None:
@@ -123,7 +123,7 @@ class AsOfBM25:
         self.append_windows([chunks])
 
     def append_windows(self, windows: Sequence[Sequence[str]]) -> None:
-        """Index the chunk texts of the next closed windows; many at once cost less than one by one."""
+        """Index the chunk texts of the next closed windows; one call is faster than many."""
         numbers, lengths = self._read(text for texts in windows for text in texts)
         chunks, words, entries = self._cuts.view[-1].tolist()
         terms, positions, forms = self._post(numbers, lengths, chunks)
@@ -146,13 +146,13 @@ class AsOfBM25:
         self._mean_idfs.view[-1] = _mean_idf(self._frequencies.view, self.size(-1))
 
     def replace_window(self, window: int, chunks: Sequence[str]) -> None:
-        """Give window `window`, counted from 0, other chunk texts; the chunks after it move along.
+        """Replace the chunk texts of window `window`, counted from 0; later chunks move accordingly.
 
         Raises:
             IndexError: the index has no such window.
         """
         if not 0 <= window < len(self._cuts) - 1:
-            raise IndexError(f"window {window} is not in an index of {len(self._cuts) - 1} windows")
+            raise IndexError(f"window {window} is out of range: the index has {len(self._cuts) - 1} windows")
         (start, words_before, first), (stop, words_until, end) = self._cuts.view[window : window + 2].tolist()
         old = np.unique(self._entries.view[first:end]).tolist()
         numbers, lengths = self._read(chunks)
@@ -175,13 +175,13 @@ class AsOfBM25:
         self._mean_idfs.view[-1] = _mean_idf(self._frequencies.view, self.size(-1))
 
     def size(self, windows: int) -> int:
-        """Number of chunks in the first `windows` windows."""
+        """The number of chunks in the first `windows` windows."""
         return int(self._cuts.view[windows, 0])
 
     def scores(self, query: str, *, windows: int, most: float = 1.0) -> NDArray[np.float64]:
-        """The BM25 score of every chunk of the first `windows` windows, float64 `[chunks]`.
+        """The BM25 scores of the chunks of the first `windows` windows, float64 `[chunks]`.
 
-        Words that stand in more than the share `most` of the chunks are left out.
+        Query words that occur in more than the share `most` of the chunks are ignored.
         """
         chunks, words, _ = self._cuts.view[windows].tolist()
         scores = np.zeros(chunks)
@@ -207,8 +207,8 @@ class AsOfBM25:
         return scores
 
     def _read(self, texts: Iterable[str]) -> tuple[NDArray[np.int64], list[int]]:
-        """The terms of chunks, one for each word, and how many words each chunk has."""
-        # Most words are repetitions: a small dict of these texts finds them faster than the large one.
+        """The term number of every word, and the number of words of each chunk."""
+        # Most words repeat, and a small dict of these texts is faster than the large one.
         local = defaultdict[str, int](count().__next__)
         said, lengths = array("i"), list[int]()
         for text in texts:
@@ -221,7 +221,7 @@ class AsOfBM25:
     def _post(
         self, numbers: NDArray[np.int64], lengths: Sequence[int], first: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The postings of chunks from position `first` on: terms, positions and forms, in that order."""
+        """The postings of chunks from position `first`, sorted by term and position: term, position, form."""
         of_chunk = np.array(lengths, np.int64)
         position = np.repeat(np.arange(first, first + len(of_chunk)), of_chunk)
         said = (numbers << 32) + position
@@ -232,7 +232,7 @@ class AsOfBM25:
         return terms, positions, self._forms.number(counts, of_chunk[positions - first])
 
     def _count(self, before: NDArray[Any], after: NDArray[Any]) -> None:
-        """Follow how many terms have as many postings."""
+        """Update how many terms have each number of postings."""
         most = int(after.max(initial=0))
         if most >= len(self._frequencies):
             self._frequencies.extend(np.zeros(most + 1 - len(self._frequencies)))
@@ -240,7 +240,7 @@ class AsOfBM25:
         np.add.at(self._frequencies.view, after[after > 0], 1)
 
     def _floor(self, windows: int) -> float:
-        """What a negative idf is raised to at a cut."""
+        """The value that replaces a negative idf at a cut."""
         mean = float(self._mean_idfs.view[windows])
         if np.isnan(mean):
             chunks, _, entries = self._cuts.view[windows].tolist()
@@ -251,9 +251,9 @@ class AsOfBM25:
 
 
 def _mean_idf(terms: NDArray[np.int64], chunks: int) -> float:
-    """The mean, before any floor, over the terms that some chunk has; 0 if there is none.
+    """The mean idf of all terms, before negative ones are replaced; 0 if there are no terms.
 
-    `terms` says how many terms 0, 1, 2 ... chunks have.
+    `terms[n]` is the number of terms that occur in `n` chunks.
     """
     frequencies = np.flatnonzero(terms[1:]) + 1
     if not len(frequencies):
@@ -263,13 +263,13 @@ def _mean_idf(terms: NDArray[np.int64], chunks: int) -> float:
 
 
 def ranking(scores: NDArray[np.floating], k: int) -> list[tuple[int, float]]:
-    """The `top_k` with their scores, `(position, score)`, best first."""
+    """The `k` best positions and their scores, `(position, score)`, best first."""
     best = top_k(scores, k)
     return list(zip(best.tolist(), scores[best].tolist(), strict=True))
 
 
 def top_k(scores: NDArray[np.floating], k: int) -> NDArray[np.intp]:
-    """Positions of the `k` best scores by (-score, position); zero scores are ranked too."""
+    """The positions of the `k` best scores, by (-score, position); zero scores are included."""
     if k <= 0:
         return np.arange(0)
     if k < len(scores):

@@ -1,4 +1,4 @@
-"""Exact cosine over any prefix of a channel's chunks."""
+"""Exact cosine similarity over any prefix of a channel's chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AsOfDense"]
 
 
 class AsOfDense:
-    """Unit vectors of a channel's chunks, window by window; scores are cosines. One thread uses it."""
+    """The unit vectors of a channel's chunks by window; scores are cosines. Not thread-safe."""
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
@@ -25,7 +25,7 @@ class AsOfDense:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """The size of the arrays in bytes."""
         return self._vectors.nbytes + self._cuts.nbytes
 
     def append_window(self, vectors: Vectors) -> None:
@@ -33,28 +33,28 @@ class AsOfDense:
         self.append_windows(vectors, [0, len(vectors)])
 
     def append_windows(self, vectors: Vectors, cuts: Sequence[int] | NDArray[np.int64]) -> None:
-        """Add the chunk vectors of windows; `cuts` are the chunks before each, and in all."""
+        """Add the chunk vectors of windows; `cuts` are the numbers of chunks before each, and the total."""
         self._cuts.extend(self._cuts.view[-1] + np.asarray(cuts)[1:])
         self._vectors.extend(vectors)
 
     def replace_window(self, window: int, vectors: Vectors) -> None:
-        """Give window `window`, counted from 0, other chunk vectors; the chunks after it move along.
+        """Replace the chunk vectors of window `window`, counted from 0; later chunks move accordingly.
 
         Raises:
             IndexError: the index has no such window.
         """
         if not 0 <= window < len(self._cuts) - 1:
-            raise IndexError(f"window {window} is not in an index of {len(self._cuts) - 1} windows")
+            raise IndexError(f"window {window} is out of range: the index has {len(self._cuts) - 1} windows")
         start, stop = self._cuts.view[window : window + 2].tolist()
         self._vectors.replace(start, stop, vectors)
         self._cuts.view[window + 1 :] += len(vectors) - (stop - start)
 
     def vectors(self, windows: int) -> Vectors:
-        """The vectors of the first `windows` windows, float32 `[chunks, dimensions]`, not copied."""
+        """The vectors of the first `windows` windows, float32 `[chunks, dimensions]`, without a copy."""
         vectors: Vectors = self._vectors.view[: self._cuts.view[windows]]
         return vectors
 
     def scores(self, queries: Vectors, *, windows: int) -> NDArray[Any]:
-        """Cosine of every query to every chunk of the first `windows` windows, `[queries, chunks]`."""
+        """The cosine of each query with each chunk of the first `windows` windows, `[queries, chunks]`."""
         scores: NDArray[Any] = queries @ self.vectors(windows).T
         return scores

@@ -1,4 +1,4 @@
-"""Interfaces of embedders and of vector search, and an embedder that threads share."""
+"""The interfaces for embedders and vector search, and a thread-safe wrapper for embedders."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's name, as shown in records."""
+        """The model's name, as stored in records."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever vectors of the same text would; a valid part of a table name."""
+        """Identifies the vectors: it changes whenever they would, and can be part of a table name."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector."""
+        """The length of a vector."""
         ...
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors of stored texts, float32 `[texts, dimensions]`, as one batch."""
+        """The unit vectors of stored texts, computed as one batch, float32 `[texts, dimensions]`."""
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors of queries, float32 `[texts, dimensions]`, as one batch."""
+        """The unit vectors of queries, computed as one batch, float32 `[texts, dimensions]`."""
         ...
 
 
 class ChunkHit(NamedTuple):
-    """A chunk that a search has found: its window, its first token there, and its cosine."""
+    """A chunk found by a search: its window, its first token in the window, and its cosine."""
 
     window: int
     start: int
@@ -54,20 +54,20 @@ class ChunkHit(NamedTuple):
 
 
 class VectorSearch(Protocol):
-    """A store's own search by vectors, for channels too long to keep those of their chunks hot."""
+    """Vector search in the store, for channels with too many chunk vectors to keep in memory."""
 
     @property
     def beyond(self) -> int:
-        """Chunks of a channel from which on it is used; up to these, search is exact."""
+        """The number of chunks above which it is used; channels up to that size are searched exactly."""
         ...
 
     def nearest(self, key: ChannelKey, queries: Vectors, *, windows: int, k: int) -> list[list[ChunkHit]]:
-        """About the `k` chunks of the first `windows` windows with the largest cosine to each query."""
+        """Approximately the `k` nearest chunks to each query by cosine, in the first `windows` windows."""
         ...
 
 
 class OneAtATime:
-    """An embedder that several threads may use: their calls wait for each other, and are timed."""
+    """Makes an embedder safe to share between threads: calls run one at a time, and are timed."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -77,11 +77,11 @@ class OneAtATime:
         self.dimensions = inner.dimensions
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """As the inner embedder's."""
+        """See `Embedder`."""
         return self._timed(self._inner.embed_passages, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """As the inner embedder's."""
+        """See `Embedder`."""
         return self._timed(self._inner.embed_queries, texts)
 
     def _timed(self, embed: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> Vectors:

@@ -1,4 +1,4 @@
-"""First-stage retrieval: top chunks of a sparse and a dense ranking, fused by reciprocal rank.
+"""Reciprocal rank fusion, which merges sparse and dense rankings into one.
 
 >>> reciprocal_rank_fusion([[7, 3], [3, 9]], k=60)
 [3, 7, 9]
@@ -13,7 +13,7 @@ __all__ = ["reciprocal_rank_fusion"]
 
 
 def reciprocal_rank_fusion(rankings: Iterable[Sequence[int]], *, k: int = 60) -> list[int]:
-    """Items of several rankings by the sum of `1 / (k + rank)`, ranks from 1; ties by item.
+    """The items of several rankings, ordered by the sum of `1 / (k + rank)`, ranks from 1; ties by item.
 
     Source: Cormack et al. 2009; ReMEMBER, section 4.1.
     """

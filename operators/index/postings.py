@@ -1,8 +1,8 @@
-"""Inverted lists of numbered terms, all in two typed arrays that grow in place.
+"""Inverted lists of numbered terms, stored in two growing typed arrays.
 
-Each list has a block of the arrays with room for a power of two of postings. A list that outgrows its
-block moves into a larger one, and the old block serves another list. So a list is one slice, a
-posting costs six bytes and some room to grow, and lists are filled many at a time without a loop.
+Each list has a block with room for a power of two of postings. A list that outgrows its block moves to a
+larger one, and the old block is reused. So each list is one slice, a posting takes six bytes plus some
+room to grow, and many lists can be filled at once without a loop.
 
 >>> postings = Postings()
 >>> postings.add(np.array([0, 0, 1]), np.array([0, 2, 2]), np.array([7, 8, 9]))
@@ -27,33 +27,35 @@ from backscroll.operators.index.arrays import GrowingArray
 
 __all__ = ["Postings"]
 
-_SPARE = 1.25  # what the arrays grow by: at ten million tokens, doubling would waste more than the lists
+_SPARE = (
+    1.25  # growth factor of the arrays; at ten million tokens, doubling would waste more than the lists take
+)
 
 
 class Postings:
-    """Positions of every term, ascending, and a small number (`form`) of each posting.
+    """The ascending positions of each term, with a small number (`form`) per posting.
 
-    One thread uses it: a block may be written anew while an older slice of it is still held.
+    Not thread-safe: a block may be reused while an older slice of it is still in use.
     """
 
     def __init__(self) -> None:
         self._positions: NDArray[np.int32] = np.zeros(64, np.int32)
         self._forms: NDArray[Any] = np.zeros(64, np.uint16)
-        self._end = 0  # of the blocks
+        self._end = 0  # of the last block
         self._starts = GrowingArray(np.int64)  # by term
         self._lengths = GrowingArray(np.int32)
         self._rooms = GrowingArray(np.int32)
-        self._free: defaultdict[int, list[int]] = defaultdict(list)  # starts of blocks, by their room
+        self._free: defaultdict[int, list[int]] = defaultdict(list)  # starts of free blocks, by size
 
     def lengths(self, terms: NDArray[Any]) -> NDArray[np.int32]:
-        """How many postings these terms have."""
+        """The number of postings of each of these terms."""
         self._know(int(terms.max(initial=-1)))
         lengths: NDArray[np.int32] = self._lengths.view[terms]
         return lengths
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """The size of the arrays in bytes."""
         arrays = (self._starts, self._lengths, self._rooms)
         return self._positions.nbytes + self._forms.nbytes + sum(array.nbytes for array in arrays)
 
@@ -63,7 +65,7 @@ class Postings:
         return self._positions[start : start + length], self._forms[start : start + length]
 
     def add(self, terms: NDArray[Any], positions: NDArray[Any], forms: NDArray[Any]) -> None:
-        """Append postings, sorted by term and position, whose positions are beyond all before them."""
+        """Append postings, sorted by term and position; positions must be larger than all existing ones."""
         if not len(terms):
             return
         self._know(int(terms[-1]))
@@ -79,12 +81,12 @@ class Postings:
     def replace(
         self, start: int, stop: int, postings: Mapping[int, Sequence[tuple[int, int]]], *, shift: int = 0
     ) -> None:
-        """Put postings in place of those of positions `[start, stop)`; later positions move by `shift`.
+        """Replace the postings at positions `[start, stop)`; later positions move by `shift`.
 
-        `postings` has every term with a posting there, before or after: pairs of position and form.
+        `postings` must contain every term with a posting there, before or after: pairs of position and form.
         """
         self._know(max(postings, default=-1))
-        if shift > 0:  # before new positions stand where later ones were
+        if shift > 0:  # first, because new positions may overlap with later ones
             self._shift(stop, shift)
         for term, pairs in postings.items():
             held, _ = self.of(term)
@@ -119,7 +121,7 @@ class Postings:
                 array.extend(np.zeros(more))
 
     def _make_room(self, terms: NDArray[Any], added: NDArray[Any]) -> None:
-        """Move the lists that would outgrow their blocks."""
+        """Move lists that would outgrow their blocks."""
         lengths = self._lengths.view[terms]
         short = lengths + added > self._rooms.view[terms]
         if not short.any():
@@ -137,7 +139,7 @@ class Postings:
         self._starts.view[terms], self._rooms.view[terms] = starts, rooms
 
     def _allocate(self, rooms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Blocks of these sizes: freed ones first, then at the end."""
+        """Allocate blocks of these sizes, from free blocks first, then at the end."""
         starts = np.empty(len(rooms), np.int64)
         for room in np.unique(rooms).tolist():
             wanted = np.flatnonzero(rooms == room)
@@ -165,7 +167,7 @@ class Postings:
 
 
 def _ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
-    """The integers from each start on, as many as its length, one after the other."""
+    """The integer ranges that begin at each start and have its length, concatenated."""
     ends = np.cumsum(lengths)
     if not len(ends):
         return np.zeros(0, np.int64)

@@ -18,7 +18,7 @@ def array_of(rows: list[int]) -> GrowingArray:
 
 @given(rows=numbers, new=numbers, more=numbers, data=st.data())
 @settings(database=None, deadline=None)
-def test_replaced_rows_are_those_of_a_list(
+def test_replacing_rows_works_like_a_list(
     rows: list[int], new: list[int], more: list[int], data: st.DataObject
 ) -> None:
     array = array_of(rows)
@@ -34,7 +34,7 @@ def test_replaced_rows_are_those_of_a_list(
     assert len(array) == len(rows) + len(more) + 1
 
 
-def test_a_view_stays_as_it_was_when_rows_are_replaced_and_appended() -> None:
+def test_a_view_does_not_change_when_rows_are_replaced_or_appended() -> None:
     array = array_of([1, 2, 3])
     view = array.view
     array.replace(0, 2, [8])
@@ -43,7 +43,7 @@ def test_a_view_stays_as_it_was_when_rows_are_replaced_and_appended() -> None:
     assert array.view[:3].tolist() == [8, 3, 9]
 
 
-def test_rows_that_are_vectors_are_replaced_as_wholes() -> None:
+def test_rows_of_vectors_can_be_replaced() -> None:
     array = GrowingArray(np.float32, (2,))
     array.extend([[1, 2], [3, 4], [5, 6]])
     array.replace(1, 2, [[7, 8], [9, 10]])
@@ -62,8 +62,8 @@ def test_a_row_is_set_through_the_view() -> None:
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 1), (2, 1), (0, 4), (4, 4)])
-def test_rows_that_are_not_there_cannot_be_replaced(start: int, stop: int) -> None:
+def test_rows_out_of_range_cannot_be_replaced(start: int, stop: int) -> None:
     array = array_of([1, 2, 3])
-    with pytest.raises(IndexError, match=rf"rows \[{start}, {stop}\) are not in an array of 3 rows"):
+    with pytest.raises(IndexError, match=rf"rows \[{start}, {stop}\) are out of range: the array has 3 rows"):
         array.replace(start, stop, [5])
     assert array.view.tolist() == [1, 2, 3]

@@ -28,7 +28,7 @@ def index_of(windows: list[list[str]]) -> AsOfBM25:
 
 
 def oracle(chunks: list[str], query: str) -> np.ndarray:
-    """rank_bm25 over the chunks; it divides by zero where there is no word at all."""
+    """rank_bm25 over the chunks; it divides by zero if there are no words."""
     documents = [tokenize(chunk) for chunk in chunks]
     if not any(documents):
         return np.zeros(len(chunks))
@@ -45,7 +45,7 @@ def assert_equals_the_oracle(index: AsOfBM25, windows: list[list[str]], query: s
 
 
 def strings_in(index: AsOfBM25) -> set[str]:
-    """Every string that can be reached from an object, but not through classes and modules."""
+    """Every string reachable from an object, except through classes and modules."""
     found, seen, open_ = set[str](), set[int](), [index]
     while open_:
         here = open_.pop()
@@ -60,7 +60,7 @@ def strings_in(index: AsOfBM25) -> set[str]:
     return found
 
 
-def test_the_analyser_takes_lower_case_runs_of_word_characters() -> None:
+def test_the_analyser_returns_lower_case_runs_of_word_characters() -> None:
     assert tokenize("The pump's B7-valve, ÉTÉ 漢字! x_1") == [
         "the",
         "pump",
@@ -74,7 +74,7 @@ def test_the_analyser_takes_lower_case_runs_of_word_characters() -> None:
     assert tokenize("...") == []
 
 
-def test_scores_of_a_small_case_are_those_of_the_formula() -> None:
+def test_scores_of_a_small_example_match_the_formula() -> None:
     index = index_of([["pump leaks", "new pump"], ["lunch", "noon", "valve"]])
     # pump is in 2 of 5 chunks, mean length 7/5, both chunks have 2 words
     idf = np.log(3.5) - np.log(2.5)
@@ -100,7 +100,7 @@ def test_scores_over_every_prefix_equal_rank_bm25(windows: list[list[str]], quer
         ([["x y", "x z"], ["y y y z", "w"]], ""),  # no query
     ],
 )
-def test_the_edges_of_rank_bm25_are_met(windows: list[list[str]], query: str) -> None:
+def test_scores_equal_rank_bm25_in_edge_cases(windows: list[list[str]], query: str) -> None:
     assert_equals_the_oracle(index_of(windows), windows, query)
 
 
@@ -167,7 +167,7 @@ def test_a_replaced_window_scores_like_a_fresh_index(window: int, chunks: list[s
         )
 
 
-def test_an_index_whose_every_chunk_was_replaced_by_none_starts_anew() -> None:
+def test_an_index_with_all_chunks_removed_can_be_filled_again() -> None:
     index = index_of([["pump leaks"], ["a pump"]])
     index.replace_window(0, [])
     index.replace_window(1, [])
@@ -176,7 +176,7 @@ def test_an_index_whose_every_chunk_was_replaced_by_none_starts_anew() -> None:
     assert_equals_the_oracle(index, [[], [], ["pump", "pump noon", "valve"]], "pump noon")
 
 
-def test_a_term_that_no_chunk_has_any_more_is_gone_from_the_index() -> None:
+def test_a_term_that_is_in_no_chunk_any_more_is_removed_from_the_index() -> None:
     index = index_of([["pump secret42", "noon"], ["secret42 valve"]])
     index.replace_window(0, ["pump", "noon"])
     assert "secret42" in strings_in(index)
@@ -186,10 +186,10 @@ def test_a_term_that_no_chunk_has_any_more_is_gone_from_the_index() -> None:
 
 
 @pytest.mark.parametrize("window", [-1, 2])
-def test_a_window_that_is_not_there_cannot_be_replaced(window: int) -> None:
+def test_a_window_out_of_range_cannot_be_replaced(window: int) -> None:
     windows = [["pump leaks"], ["a pump"]]
     index = index_of(windows)
-    with pytest.raises(IndexError, match=f"window {window} is not in an index of 2 windows"):
+    with pytest.raises(IndexError, match=f"window {window} is out of range: the index has 2 windows"):
         index.replace_window(window, ["noon"])
     assert_equals_the_oracle(index, windows, "pump noon")
 

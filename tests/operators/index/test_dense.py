@@ -14,13 +14,13 @@ changes = st.lists(st.tuples(st.none() | st.integers(0, 20), rows), max_size=12)
 
 
 def vectors(rows: Rows) -> Vectors:
-    """Vectors of small whole numbers, so that their products are exact."""
+    """Vectors of small integers, so that their products are exact."""
     return np.asarray(rows, dtype=np.float32).reshape(-1, 2)
 
 
 @given(changes=changes, queries=rows)
 @settings(database=None, deadline=None, max_examples=200)
-def test_scores_over_every_prefix_are_the_products_with_its_vectors_after_any_changes(
+def test_scores_over_every_prefix_match_after_any_changes(
     changes: list[tuple[int | None, Rows]], queries: Rows
 ) -> None:
     index, windows = AsOfDense(2), list[Rows]()
@@ -39,7 +39,7 @@ def test_scores_over_every_prefix_are_the_products_with_its_vectors_after_any_ch
             assert scores.tolist() == [[a * x + b * y for x, y in seen] for a, b in queries]
 
 
-def test_scores_handed_out_stay_when_a_window_is_replaced() -> None:
+def test_scores_do_not_change_when_a_window_is_replaced_later() -> None:
     index = AsOfDense(2)
     index.append_window(vectors([(1, 0), (0, 1)]))
     before = index.scores(vectors([(2, 3)]), windows=1)
@@ -49,9 +49,9 @@ def test_scores_handed_out_stay_when_a_window_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("window", [-1, 1])
-def test_a_window_that_is_not_there_cannot_be_replaced(window: int) -> None:
+def test_a_window_out_of_range_cannot_be_replaced(window: int) -> None:
     index = AsOfDense(2)
     index.append_window(vectors([(1, 0)]))
-    with pytest.raises(IndexError, match=f"window {window} is not in an index of 1 windows"):
+    with pytest.raises(IndexError, match=f"window {window} is out of range: the index has 1 windows"):
         index.replace_window(window, vectors([]))
     assert index.scores(vectors([(1, 1)]), windows=1).tolist() == [[1]]

@@ -13,7 +13,7 @@ def test_two_middling_ranks_beat_one_first_rank() -> None:
     assert reciprocal_rank_fusion([[1, 2, 5], [3, 4, 5]], k=60) == [5, 1, 3, 2, 4]
 
 
-def test_a_greater_constant_levels_the_ranks() -> None:
+def test_a_larger_constant_reduces_the_effect_of_rank() -> None:
     rankings = [[1, 2, 3], [4, 3, 2]]
     # 1 and 4: 1; 2 and 3: 1/2 + 1/3
     assert reciprocal_rank_fusion(rankings, k=0) == [1, 4, 2, 3]

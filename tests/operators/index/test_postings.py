@@ -12,7 +12,7 @@ changes = st.lists(st.tuples(st.none() | st.integers(0, 30), chunks), max_size=1
 
 
 def lists_of(corpus: list[dict[int, int]]) -> list[list[tuple[int, int]]]:
-    """The lists of every term: position and form."""
+    """The list of each term: positions and forms."""
     return [
         [(position, chunk[term]) for position, chunk in enumerate(corpus) if term in chunk]
         for term in range(TERMS)
@@ -26,7 +26,7 @@ def held(postings: Postings) -> list[list[tuple[int, int]]]:
 
 @given(changes=changes)
 @settings(database=None, deadline=None, max_examples=200)
-def test_after_any_additions_and_replacements_every_list_is_that_of_the_chunks(
+def test_lists_match_the_chunks_after_any_additions_and_replacements(
     changes: list[tuple[int | None, list[dict[int, int]]]],
 ) -> None:
     postings, corpus = Postings(), list[dict[int, int]]()
@@ -53,7 +53,7 @@ def test_after_any_additions_and_replacements_every_list_is_that_of_the_chunks(
         assert held(postings) == lists_of(corpus)
 
 
-def test_a_block_that_a_list_left_serves_another_list() -> None:
+def test_a_freed_block_is_reused() -> None:
     postings = Postings()
     for position in range(0, 64, 2):  # two lists in turn, so that both move again and again
         for term in (0, 1):
