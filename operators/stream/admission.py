@@ -1,10 +1,10 @@
-"""Admission: which posted messages become turns of their channel, and with which `seq`.
+"""Admission: decides which posted messages become turns of their channel, and assigns their `seq`.
 
-Every message id is admitted once. An identical repetition is a duplicate; a known id with other
-content is refused. A message that the history recorded in an earlier run keeps its `seq` and is
-passed on again, so that a repeated run walks over the same windows. Messages wait until the
-watermark has reached them, so that those which come out of order are put in order; an edit waits
-for its message, and a message that was deleted before it came never becomes a turn.
+Each message id is admitted once. An identical copy is a duplicate; a known id with different content is
+refused. A message recorded in the history by an earlier run keeps its `seq` and is emitted again, so
+that a repeated run produces the same windows. Messages wait for the watermark, so that late ones can
+be put in order. An edit waits for its message, and a message deleted before it arrives never becomes a
+turn.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from backscroll.operators.stream.changes import Change
 
 __all__ = ["Admission", "AdmissionState", "Admitted", "Event", "RecordedTurns"]
 
-HELD_BYTES = 24_576  # of the state, as is what comes with each message beside its text
+HELD_BYTES = 24_576  # the limit for held messages in the state
 
 
-_BESIDE = 160
+_BESIDE = 160  # bytes of a message in the state, besides its text and id
 
 
 WAITING_EDITS, WAITING_CHARACTERS = 32, 8_192
@@ -35,12 +35,12 @@ WAITING_EDITS, WAITING_CHARACTERS = 32, 8_192
 Event: TypeAlias = Turn | Change | None
 
 
-_REVISED = 0  # in place of the digest of a message that was edited or deleted
+_REVISED = 0  # used instead of the digest of an edited or deleted message
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An event of a channel: a turn, a change of an earlier one, or, when None, a `flush`."""
+    """An event of a channel: a turn, a change to an earlier turn, or None for a `flush`."""
 
     key: ChannelKey
     event: Event
@@ -48,12 +48,12 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionState:
-    """What a restart needs: cursors, and what no recorded window holds yet.
+    """What a restart needs: the cursors, and what is in no recorded window yet.
 
-    Turns below `first_new` were recorded before this stream began; of those, the ones below
-    `next_replayed` have been passed on. `next_seq` is the place of the next new turn. `held` are
-    messages that the watermark has not reached, `waiting` edits whose message has not come, `erased`
-    ids deleted before they came that the store may not know yet, `part` the source's partition.
+    Turns below `first_new` were recorded before this stream started; those below `next_replayed` have been
+    emitted again. `next_seq` is the position of the next new turn. `held` are messages beyond the
+    watermark, `waiting` are edits whose message has not arrived, `erased` are ids deleted before they
+    arrived that may not be in the store yet, and `part` is the source's partition.
     """
 
     first_new: int
@@ -68,24 +68,24 @@ class AdmissionState:
 
     @classmethod
     def over(cls, recorded: RecordedTurns) -> AdmissionState:
-        """The beginning of a stream over what the history holds."""
+        """The state at the start of a stream, given the recorded history."""
         return cls(recorded.recorded_until, 0, recorded.recorded_until)
 
 
 class RecordedTurns(Protocol):
-    """What admission asks of a channel's history."""
+    """The part of a channel's history that admission needs."""
 
     @property
     def recorded_until(self) -> int:
-        """The first `seq` that no recorded window holds."""
+        """The first `seq` that is in no recorded window."""
         ...
 
     def find(self, message_id: str) -> Turn | None:
-        """The recorded turn of a message, by its id."""
+        """The recorded turn with a message id; None if there is none."""
         ...
 
     def is_erased(self, message_id: str) -> bool:
-        """Whether the message was deleted before it came."""
+        """Whether the message was deleted before it arrived."""
         ...
 
 
@@ -93,10 +93,10 @@ class Admission:
     """Admits the messages of one channel.
 
     Args:
-        state: where to go on.
-        counters: `duplicates` counts what was seen before, `unposted` deleted or changed messages
-            that never come.
-        patience: whether messages wait for the watermark; they are admitted as they come if not.
+        state: the state to continue from.
+        counters: `duplicates` counts repeated messages, and `unposted` counts deleted or edited messages
+            that are never posted.
+        patience: whether messages wait for the watermark; if not, they are admitted on arrival.
     """
 
     def __init__(
@@ -109,18 +109,18 @@ class Admission:
         self._latest = state.latest
         self._patience = patience
         self._unrecorded = {id_: (seq, digest) for id_, seq, digest in state.unrecorded}
-        self._held = list(state.held)  # by time and id
+        self._held = list(state.held)  # sorted by time and id
         self._waiting = {change.id: change for change in state.waiting}
         self._erased = dict.fromkeys(state.erased)
         self.part = state.part
 
     @property
     def holding(self) -> bool:
-        """Whether messages wait for the watermark."""
+        """Whether any messages are waiting for the watermark."""
         return bool(self._held)
 
     def admit(self, message: Message, recorded: RecordedTurns) -> list[Event]:
-        """What comes of a message now; nothing for a duplicate, or while it waits.
+        """The events that follow from a message; none if it is a duplicate or has to wait.
 
         Raises:
             MessageError: the message cannot be admitted.
@@ -140,15 +140,15 @@ class Admission:
         return list(self._hold(message, recorded))
 
     def release(self, recorded: RecordedTurns, until: datetime | None) -> Iterator[Event]:
-        """Turns of the messages held up to a time, in order; of all of them when it is None."""
+        """Admit the held messages up to a time, in order; all of them if it is None."""
         while self._held and (until is None or self._held[0].ts <= until):
-            with suppress(MessageError):  # an earlier run recorded the id with other content
+            with suppress(MessageError):  # an earlier run recorded the id with different content
                 turn = self._turn(self._held.pop(0), recorded)
                 if turn is not None:
                     yield turn
 
     def snapshot(self, recorded: RecordedTurns) -> AdmissionState:
-        """A copy of the state, without what the history knows by now."""
+        """A copy of the state, without what the history has recorded meanwhile."""
         self._forget(recorded)
         unrecorded = tuple((id_, seq, digest) for id_, (seq, digest) in self._unrecorded.items())
         return AdmissionState(
@@ -177,7 +177,7 @@ class Admission:
             yield from self.release(recorded, self._held[0].ts)
 
     def _turn(self, message: Message, recorded: RecordedTurns) -> Turn | None:
-        """The turn of a posted message; None for a duplicate."""
+        """The turn for a posted message; None for a duplicate."""
         known = recorded.find(message.id)
         if known is not None:
             if known.edited is None:
@@ -217,7 +217,7 @@ class Admission:
         return message.id in self._erased or recorded.is_erased(message.id)
 
     def _wait(self, change: Change) -> None:
-        """Keep an edit for a message that has not been admitted; the oldest give way."""
+        """Keep an edit until its message is admitted; the oldest edits are dropped if there are too many."""
         earlier = self._waiting.pop(change.id, None)
         self._waiting[change.id] = change if earlier is None or earlier.ts <= change.ts else earlier
         while len(self._waiting) > WAITING_EDITS or (
@@ -233,8 +233,8 @@ class Admission:
         return change
 
     def _is_replayed(self, seq: int) -> bool:
-        """Move the cursors over a recorded turn; False where this stream is past it."""
-        if seq >= self._next_seq:  # recorded after the snapshot that this state came from
+        """Advance the cursors over a recorded turn; False if this stream is already past it."""
+        if seq >= self._next_seq:  # recorded after the snapshot of this state
             self._next_seq = seq + 1
             return True
         if seq >= self._first_new or seq < self._next_replayed:
@@ -259,7 +259,7 @@ class Admission:
         )
         edit = self._waiting.pop(message.id, None)
         if edit is not None:
-            # Where it says the same, its time still tells later that older edits are over.
+            # Even if the text is the same, its time shows later that older edits are obsolete.
             turn = edit.apply(turn) or replace(turn, edited=edit.ts)
         self._unrecorded[message.id] = (seq, message.digest if edit is None else _REVISED)
         self._next_seq = seq + 1
@@ -269,7 +269,7 @@ class Admission:
         return turn
 
     def _see(self, ts: datetime) -> None:
-        ts = min(ts, datetime.now(UTC))  # a wrong clock makes nobody else late
+        ts = min(ts, datetime.now(UTC))  # a message from the future must not make others late
         self._latest = ts if self._latest is None else max(self._latest, ts)
 
     def _forget(self, recorded: RecordedTurns) -> None:
@@ -280,9 +280,9 @@ class Admission:
     @staticmethod
     def _agree(message: Message, digest: int, known: int) -> None:
         if known not in (digest, _REVISED):
-            raise MessageError(f"id {message.id!r} is already known with other content")
+            raise MessageError(f"id {message.id!r} was already used with different content")
 
 
 def _size(message: Message) -> int:
-    """About how many bytes of a snapshot a message takes."""
+    """The approximate size of a message in a snapshot, in bytes."""
     return len(message.text.encode(errors="surrogatepass")) + len(message.id) + _BESIDE

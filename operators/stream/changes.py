@@ -1,7 +1,7 @@
-"""Edits and deletions of messages: what they make of a turn.
+"""Edits and deletions of messages, and how they change a turn.
 
-The last edit in event time wins, and a deletion is final, so a change that is seen again, as after a
-restart, changes nothing. `seq` and window boundaries stay.
+The last edit in event time wins and a deletion is final, so applying a change twice, as after a
+restart, has no effect. `seq` and window boundaries do not change.
 
 >>> from backscroll.operators.messages import Author
 >>> at = datetime.fromisoformat
@@ -26,14 +26,14 @@ __all__ = ["Change", "Changes"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A new text for a message, at the time `ts` of the edit; without a text, its deletion."""
+    """A new text for a message, edited at the time `ts`; with the text None, its deletion."""
 
     id: str
     ts: datetime
     text: str | None
 
     def apply(self, turn: Turn) -> Turn | None:
-        """The changed turn; None where nothing changes."""
+        """The changed turn; None if nothing changes."""
         if turn.deleted:
             return None
         if self.text is None:
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes of one channel's closed turns, in the order of its stream."""
+    """Changes to closed turns of one channel, in stream order."""
 
     key: ChannelKey
     changes: tuple[Change, ...]

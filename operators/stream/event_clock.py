@@ -1,4 +1,4 @@
-"""Event time of one partition."""
+"""The event time of a partition."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 class EventClock:
-    """The greatest event time of a partition; times beyond the wall clock count as now.
+    """Tracks the latest event time of a partition; times in the future count as now.
 
     Args:
-        greatest: as it was when reading stopped, None at the beginning.
-        lateness: how far behind the greatest time a message may be without being late.
+        greatest: the latest event time when reading stopped; None at the start.
+        lateness: how far behind the latest time a message may be without being late.
     """
 
     def __init__(self, greatest: datetime | None, lateness: timedelta) -> None:
@@ -22,7 +22,7 @@ class EventClock:
         self._lateness = lateness
 
     def see(self, value: object, now: datetime) -> datetime | None:
-        """The watermark with this message seen; None while none had a time."""
+        """The watermark after this message; None as long as no message had a time."""
         ts = _event_time(value)
         if ts is not None:
             ts = min(ts, now)
@@ -34,7 +34,7 @@ class EventClock:
 
 
 def _event_time(value: object) -> datetime | None:
-    """The `ts` of a message; None for what has none that a message may have."""
+    """The `ts` of a message; None if it has no valid one."""
     ts = value.get("ts") if isinstance(value, dict) else None
     if not isinstance(ts, str):
         return None

@@ -1,8 +1,8 @@
-"""Windows: consecutive turns of one channel that get one summary, cut greedily at turn boundaries.
+"""Windows: consecutive turns of a channel that get one summary, cut greedily at turn boundaries.
 
-A window holds at most `tokens` tokens and `turns` turns; a single longer turn is a window alone.
-A boundary that the history has recorded is a fact: replayed turns obey it instead of being cut
-anew, because idle closing depends on clocks and settings may have changed.
+A window has at most `tokens` tokens and `turns` turns; a single longer turn is a window of its own.
+Recorded boundaries never change: replayed turns follow them instead of being cut again, because idle
+closing depends on clocks, and the settings may have changed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["Cutting", "RecordedBoundaries", "Window", "WindowCutter", "WindowRef
 
 @dataclass(frozen=True, slots=True)
 class WindowRef:
-    """A window by its place: channel, ordinal `index` in the channel and inclusive turn range.
+    """Identifies a window: its channel, its `index` in the channel, and its inclusive range of turns.
 
-    `revision` is the channel's revision when the window closed. `final` is false for the open
-    window at the end of the input, which is summarised provisionally and not recorded.
+    `revision` is the channel's revision when the window closed. `final` is false for the open window at the
+    end of the input, which gets a provisional summary and is not recorded.
     """
 
     key: ChannelKey
@@ -36,38 +36,38 @@ class WindowRef:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window with its turns, in order; `turns` is empty where the history already holds them."""
+    """A window with its turns, in order; `turns` is empty if the history already has them."""
 
     ref: WindowRef
     turns: tuple[Turn, ...]
 
     @property
     def tokens(self) -> int:
-        """Sum of the token counts of the turns."""
+        """The total number of tokens of the turns."""
         return sum(turn.tokens for turn in self.turns)
 
     @property
     def live(self) -> Window:
-        """The window without the turns whose messages were deleted."""
+        """The window without deleted turns."""
         return Window(self.ref, tuple(turn for turn in self.turns if not turn.deleted))
 
     @property
     def start(self) -> datetime:
-        """Earliest time of a turn."""
+        """The earliest time of a turn."""
         return min(turn.ts for turn in self.turns)
 
     @property
     def end(self) -> datetime:
-        """Latest time of a turn."""
+        """The latest time of a turn."""
         return max(turn.ts for turn in self.turns)
 
 
 class RecordedBoundaries(Protocol):
-    """What a cutter asks of a channel's history."""
+    """The part of a channel's history that cutting needs."""
 
     @property
     def recorded_until(self) -> int:
-        """The first `seq` that no recorded window holds."""
+        """The first `seq` that is in no recorded window."""
         ...
 
     @property
@@ -76,18 +76,18 @@ class RecordedBoundaries(Protocol):
         ...
 
     def window_of(self, seq: int) -> WindowRef:
-        """The recorded window that holds turn `seq`."""
+        """The recorded window that contains turn `seq`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCutter:
-    """How windows are cut.
+    """Limits that decide where windows are cut.
 
     Args:
-        tokens: most tokens of a window.
-        turns: most turns of a window.
-        idle: a pause in event time that closes the open window; never when None.
+        tokens: the most tokens in a window.
+        turns: the most turns in a window.
+        idle: the pause in event time that closes the open window; None for no limit.
     """
 
     tokens: int = 1024
@@ -97,7 +97,7 @@ class WindowCutter:
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """The state of one channel's cut: its open turns and the ordinal of the next window to close."""
+    """The cutting state of a channel: its open turns and the index of the next window to close."""
 
     cutter: WindowCutter
     key: ChannelKey
@@ -108,29 +108,29 @@ class Cutting:
     def begin(
         cls, cutter: WindowCutter, key: ChannelKey, recorded: RecordedBoundaries, first: int | None
     ) -> Cutting:
-        """Begin at the turn `first`, which may be recorded, or behind all recorded windows."""
+        """Start at the turn `first`, which may be recorded already, or after all recorded windows."""
         if first is None or first >= recorded.recorded_until:
             return cls(cutter, key, len(recorded.windows))
         return cls(cutter, key, recorded.window_of(first).index)
 
     def push(self, turn: Turn, recorded: RecordedBoundaries) -> tuple[Cutting, list[Window]]:
-        """Add one admitted turn; returns the new state and the windows this closed, in order."""
+        """Add an admitted turn; returns the new state and the windows it closed, in order."""
         if turn.seq < recorded.recorded_until:
-            state, closed = self._obey(recorded, turn.seq + 1)
+            state, closed = self._follow(recorded, turn.seq + 1)
             ref = recorded.window_of(turn.seq)
             if ref.index < self.index and turn.seq == ref.last_seq:  # repeated after newer turns
                 closed.append(Window(ref, ()))
             return state, closed
-        state, closed = self._obey(recorded, recorded.recorded_until)
+        state, closed = self._follow(recorded, recorded.recorded_until)
         state, more = state._add(turn)
         return state, closed + more
 
     def change(self, change: Change, recorded: RecordedBoundaries) -> tuple[Cutting, list[Window], bool]:
-        """Change a turn of the open window; the last value is false where it holds no such turn.
+        """Change a turn of the open window; the last returned value is false if it has no such turn.
 
-        What grows beyond the limits is cut as if it had come that way.
+        If the window outgrows its limits, it is cut as if the turns had arrived that way.
         """
-        state, closed = self._obey(recorded, recorded.recorded_until)
+        state, closed = self._follow(recorded, recorded.recorded_until)
         place = next((place for place, turn in enumerate(state.open) if turn.id == change.id), None)
         if place is None:
             return state, closed, False
@@ -146,19 +146,19 @@ class Cutting:
 
     def flush(self, recorded: RecordedBoundaries) -> tuple[Cutting, list[Window]]:
         """Close the open window now, if there is one."""
-        state, closed = self._obey(recorded, recorded.recorded_until)
+        state, closed = self._follow(recorded, recorded.recorded_until)
         if state.open:
             state, window = state._close()
             closed.append(window)
         return state, closed
 
     def provisional(self, recorded: RecordedBoundaries) -> Window | None:
-        """The open window as it stands, marked not final."""
-        state, _ = self._obey(recorded, recorded.recorded_until)
+        """The open window in its current state, marked as not final."""
+        state, _ = self._follow(recorded, recorded.recorded_until)
         return state._window(final=False) if state.open else None
 
-    def _obey(self, recorded: RecordedBoundaries, until: int) -> tuple[Cutting, list[Window]]:
-        """Hand on the recorded windows that end before turn `until`; their turns are open no longer."""
+    def _follow(self, recorded: RecordedBoundaries, until: int) -> tuple[Cutting, list[Window]]:
+        """Emit the recorded windows that end before turn `until`; their turns are no longer open."""
         index, closed = self.index, list[Window]()
         while index < len(recorded.windows) and recorded.windows[index].last_seq < until:
             closed.append(Window(recorded.windows[index], ()))
@@ -189,7 +189,7 @@ class Cutting:
         )
 
     def _full(self) -> bool:
-        """Whether no turn can be added, so that waiting for the next one would be idle."""
+        """Whether no further turn can fit, so that the window can close at once."""
         return len(self.open) >= self.cutter.turns or sum(t.tokens for t in self.open) >= self.cutter.tokens
 
     def _window(self, *, final: bool) -> Window:

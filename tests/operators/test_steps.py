@@ -220,7 +220,7 @@ def test_what_cannot_be_a_turn_becomes_a_dead_letter_and_costs_no_valid_message(
     assert ids(bodies) == ["default/general:0-1:remember"]
     letters = [(letter.reason.partition(":")[0], letter.raw, letter.origin[1][1]) for letter in rejects]
     assert sorted(letters) == [
-        ("id 'm0' is already known with other content", contradiction.raw, 0),
+        ("id 'm0' was already used with different content", contradiction.raw, 0),
         ("not JSON", b"oops", 1),
         ("not UTF-8", b"\xff", 7),
     ]

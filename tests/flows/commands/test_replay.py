@@ -228,7 +228,7 @@ def test_bad_lines_go_to_dead_letters_and_cost_no_valid_message(tmp_path: Path) 
     assert sorted((letter["line"], letter["reason"].split(":")[0]) for letter in rejected) == [
         (2, "not JSON"),
         (3, "ts '2026-03-02T09"),
-        (4, "id 'm1' is already known with other content"),
+        (4, "id 'm1' was already used with different content"),
         (5, "not UTF-8"),
         (6, "ts '2026-02-30T09"),
         (7, "text contains a NUL character"),

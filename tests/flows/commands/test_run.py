@@ -149,7 +149,7 @@ def test_what_is_no_message_becomes_a_dead_letter_and_costs_no_valid_one(
     assert dict(bad.headers)["backscroll-reason"].startswith(b"not JSON: ")
     assert (contrary.key, json.loads(contrary.value)) == (b"default/letters", contradicting)
     assert list(contrary.headers) == [
-        ("backscroll-reason", b"id 'm0' is already known with other content"),
+        ("backscroll-reason", b"id 'm0' was already used with different content"),
         ("backscroll-topic", topic),
         ("backscroll-partition", b"%d" % place),
         ("backscroll-offset", b"%d" % last.offset),

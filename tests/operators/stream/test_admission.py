@@ -18,7 +18,7 @@ Outcome = Turn | str | None
 
 
 def record(history: ChannelHistory, turns: Sequence[Turn]) -> None:
-    """Let the history record these turns as its next window; admission reads nothing of chunks."""
+    """Record these turns as the next window of the history; admission ignores chunks."""
     closed = window(turns, len(history.windows))
     chunk = Chunk(0, 1, turns[0].seq, turns[-1].seq, "")
     history.append(RecordedWindow(closed, (chunk,), None, None))
@@ -32,7 +32,7 @@ def recording(turns: Sequence[Turn]) -> ChannelHistory:
 
 
 def take(admission: Admission, post: Message, history: ChannelHistory) -> Turn | None:
-    """The turn of a message; None for a duplicate."""
+    """The turn for a message; None for a duplicate."""
     events = admission.admit(post, history)
     assert len(events) <= 1
     turn = events[0] if events else None
@@ -41,14 +41,14 @@ def take(admission: Admission, post: Message, history: ChannelHistory) -> Turn |
 
 
 def admit(admission: Admission, post: Message, history: ChannelHistory) -> Outcome:
-    """The turn, None for a duplicate, or why the message was refused."""
+    """The turn, None for a duplicate, or the reason why the message was refused."""
     try:
         return take(admission, post, history)
     except MessageError as err:
         return str(err)
 
 
-def test_posts_get_consecutive_places_and_token_counts() -> None:
+def test_posts_get_consecutive_positions_and_token_counts() -> None:
     history = recording([])
     admission = Admission(AdmissionState.over(history))
     posts = [
@@ -63,7 +63,7 @@ def test_posts_get_consecutive_places_and_token_counts() -> None:
     ]
 
 
-def test_a_turn_older_than_one_before_it_is_late() -> None:
+def test_a_turn_older_than_a_previous_one_is_late() -> None:
     history = recording([])
     admission = Admission(AdmissionState.over(history))
     minutes = [5, 3, 5, 4, 6]
@@ -71,7 +71,7 @@ def test_a_turn_older_than_one_before_it_is_late() -> None:
     assert [t.late for t in turns if t] == [False, True, False, True, False]
 
 
-def test_an_identical_repetition_is_a_duplicate_and_takes_no_place() -> None:
+def test_an_identical_copy_is_a_duplicate_without_a_position() -> None:
     history = recording([])
     admission = Admission(AdmissionState.over(history))
     assert take(admission, message("m0", "x"), history) == turn(0, "x")
@@ -80,12 +80,12 @@ def test_an_identical_repetition_is_a_duplicate_and_takes_no_place() -> None:
     assert take(admission, message("m0", "x"), history) is None
 
 
-def test_a_known_id_with_other_content_is_refused_before_and_after_it_is_recorded() -> None:
+def test_a_known_id_with_different_content_is_refused() -> None:
     history = recording([])
     admission = Admission(AdmissionState.over(history))
     take(admission, message("m0", "x"), history)
     for _ in ("open", "recorded"):
-        with pytest.raises(MessageError, match=r"^id 'm0' is already known with other content$"):
+        with pytest.raises(MessageError, match=r"^id 'm0' was already used with different content$"):
             take(admission, message("m0", "z"), history)
         assert take(admission, message("m0", "x"), history) is None
         if not history.recorded_until:
@@ -93,7 +93,7 @@ def test_a_known_id_with_other_content_is_refused_before_and_after_it_is_recorde
     assert take(admission, message("m1", "y", minute=1), history) == turn(1, "y")
 
 
-def test_a_repeated_run_passes_recorded_turns_once_and_renumbers_nothing() -> None:
+def test_a_repeated_run_emits_recorded_turns_once_with_the_same_positions() -> None:
     history = recording([turn(0, "a"), turn(1, "b"), turn(2, "c")])
     admission = Admission(AdmissionState.over(history))
     posts = [message(f"m{n}", text, minute=n) for n, text in enumerate("abcd")]
@@ -106,7 +106,7 @@ def test_a_repeated_run_passes_recorded_turns_once_and_renumbers_nothing() -> No
     assert [take(admission, post, history) for post in posts] == [None] * 4
 
 
-def test_new_messages_may_come_before_recorded_ones_are_repeated() -> None:
+def test_new_messages_may_arrive_before_recorded_ones_are_replayed() -> None:
     history = recording([turn(0, "a"), turn(1, "b")])
     admission = Admission(AdmissionState.over(history))
     assert take(admission, message("m9", "new", minute=9), history) == turn(2, "new", minute=9, id_="m9")
@@ -114,7 +114,7 @@ def test_new_messages_may_come_before_recorded_ones_are_repeated() -> None:
     assert take(admission, message("m0", "a"), history) is None  # its place has been passed
 
 
-def test_a_new_turn_older_than_a_replayed_one_is_late_as_it_was_in_the_first_run() -> None:
+def test_a_new_turn_older_than_a_replayed_one_is_late() -> None:
     history = recording([turn(0, "a", minute=0), turn(1, "b", minute=30)])
     admission = Admission(AdmissionState.over(history))
     take(admission, message("m0", "a", minute=0), history)
@@ -122,7 +122,7 @@ def test_a_new_turn_older_than_a_replayed_one_is_late_as_it_was_in_the_first_run
     assert take(admission, message("m2", "c", minute=20), history) == turn(2, "c", minute=20, late=True)
 
 
-def test_a_snapshot_keeps_the_ids_that_no_recorded_window_holds() -> None:
+def test_a_snapshot_contains_the_ids_that_are_not_recorded() -> None:
     history = recording([])
     admission = Admission(AdmissionState.over(history))
     posts = [message(f"m{n}", "x", minute=n) for n in range(4)]
@@ -137,7 +137,7 @@ def test_a_snapshot_keeps_the_ids_that_no_recorded_window_holds() -> None:
     )
 
 
-def test_the_ids_in_a_snapshot_stay_few_while_windows_are_recorded() -> None:
+def test_a_snapshot_stays_small_while_windows_are_recorded() -> None:
     history = recording([])
     admission = Admission(AdmissionState.over(history))
     for n in range(2048):
@@ -166,7 +166,7 @@ at_any_time = st.lists(
 
 @given(stream=posts, breaks=st.sets(st.integers(0, 20)), records=st.sets(st.integers(0, 20)))
 @settings(database=None, deadline=None)
-def test_a_restored_admission_goes_on_like_an_uninterrupted_one(
+def test_admission_continues_the_same_way_after_a_restart(
     stream: list[Message], breaks: set[int], records: set[int]
 ) -> None:
     def run(restarts: set[int]) -> list[Outcome]:
@@ -191,7 +191,9 @@ def test_a_restored_admission_goes_on_like_an_uninterrupted_one(
 
 @given(stream=posts, recorded=st.integers(0, 8))
 @settings(database=None, deadline=None)
-def test_a_run_over_a_recorded_history_repeats_the_first_run(stream: list[Message], recorded: int) -> None:
+def test_a_second_run_over_a_recorded_history_gives_the_same_turns(
+    stream: list[Message], recorded: int
+) -> None:
     empty = recording([])
     first = Admission(AdmissionState.over(empty))
     outcomes = [admit(first, post, empty) for post in stream]
@@ -202,7 +204,7 @@ def test_a_run_over_a_recorded_history_repeats_the_first_run(stream: list[Messag
 
 @given(stream=posts, snapshot=st.integers(0, 20), crash=st.integers(0, 20), recorded=st.integers(0, 8))
 @settings(database=None, deadline=None)
-def test_a_restart_from_before_what_was_recorded_repeats_it(
+def test_a_restart_from_an_older_snapshot_replays_what_was_recorded(
     stream: list[Message], snapshot: int, crash: int, recorded: int
 ) -> None:
     empty = recording([])

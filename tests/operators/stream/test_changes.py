@@ -49,14 +49,14 @@ def delete(id_: str, minute: int) -> Message:
     return replace(message(id_, "", minute=minute), op="delete", author=NOBODY)
 
 
-def test_an_edit_replaces_the_text_and_its_count_and_keeps_the_rest() -> None:
+def test_an_edit_changes_only_the_text_and_its_token_count() -> None:
     before = turn(3, "at noon", reply_to="m1", permalink="x://y")
     after = Change("m3", START + at(9), "at one in the morning").apply(before)
     assert after == replace(before, text="at one in the morning", tokens=8, edited=START + at(9))
     assert after.rendered == "Ana: at one in the morning\n"
 
 
-def test_a_deletion_leaves_nothing_but_a_place_an_id_and_a_time() -> None:
+def test_a_deletion_keeps_only_the_position_id_and_time() -> None:
     after = Change("m3", START + at(9), None).apply(turn(3, "at noon", thread="t", permalink="x://y"))
     assert after == Turn(3, "m3", START + at(3), NOBODY, "", 0, 0, edited=START + at(9), deleted=True)
     assert after.rendered == ""
@@ -71,7 +71,7 @@ def test_a_deletion_leaves_nothing_but_a_place_an_id_and_a_time() -> None:
         (Change("m3", START + at(9), None), Change("m3", START + at(10), None)),
     ],
 )
-def test_an_older_edit_the_same_text_and_what_follows_a_deletion_change_nothing(
+def test_older_edits_equal_text_and_edits_after_a_deletion_change_nothing(
     first: Change, second: Change
 ) -> None:
     once = first.apply(turn(3, "old"))
@@ -80,7 +80,7 @@ def test_an_older_edit_the_same_text_and_what_follows_a_deletion_change_nothing(
 
 
 class Channel:
-    """One channel's way from messages to its history, without a dataflow; what a process holds of it."""
+    """One channel's path from messages to its history, without a dataflow."""
 
     def __init__(
         self, store: InMemoryStore, admission: AdmissionState | None = None, cutting: Cutting | None = None
@@ -121,7 +121,7 @@ class Channel:
 
 
 def fresh(history: ChannelHistory) -> ChannelHistory:
-    """A new index over the live texts of a history, with its boundaries."""
+    """A fresh index of the live texts of a history, with the same boundaries."""
     windows = [window(history.turns(ref.first_seq, ref.last_seq), ref.index) for ref in history.windows]
     return history_of(windows, embedder=EMBEDDER, chunker=CHUNKER)
 
@@ -144,7 +144,7 @@ def assert_equal_to_a_fresh_index(history: ChannelHistory, texts: Iterable[str])
 
 
 def live_texts(stream: Sequence[Message]) -> dict[str, str]:
-    """What each posted and not deleted message says in the end, by the plainest reading of the stream."""
+    """The final text of each message that was posted and not deleted, computed in the simplest way."""
     texts, edits, deleted = dict[str, str](), dict[str, str](), set[str]()
     for received in stream:
         if received.op == "delete":
@@ -162,7 +162,7 @@ ids = st.sampled_from([f"m{n}" for n in range(12)])
 
 @st.composite
 def streams(draw: st.DrawFn) -> list[Message]:
-    """Posts, edits, deletions and flushes in any order; an id is posted with one text only."""
+    """Posts, edits, deletions and flushes in any order; each id is posted with only one text."""
     posted = dict[str, str]()
     stream = list[Message]()
     for minute in range(draw(st.integers(1, 40))):
@@ -197,7 +197,7 @@ def test_after_any_posts_edits_and_deletions_the_history_equals_a_fresh_index(
 
 @given(stream=streams(), snapshot=st.integers(0, 40), crash=st.integers(0, 40))
 @settings(database=None, deadline=None, max_examples=150)
-def test_a_crash_between_any_two_messages_changes_nothing_of_the_end(
+def test_a_crash_between_any_two_messages_does_not_change_the_result(
     stream: list[Message], snapshot: int, crash: int
 ) -> None:
     undisturbed = Channel(InMemoryStore())
@@ -223,7 +223,7 @@ def test_a_crash_between_any_two_messages_changes_nothing_of_the_end(
 
 @given(stream=streams())
 @settings(database=None, deadline=None, max_examples=60)
-def test_a_stream_that_is_read_again_changes_nothing(stream: list[Message]) -> None:
+def test_reading_a_stream_again_changes_nothing(stream: list[Message]) -> None:
     store = InMemoryStore()
     channel = Channel(store)
     for received in (*stream, replace(message("", "", minute=90), op="flush", author=NOBODY)):
@@ -235,7 +235,7 @@ def test_a_stream_that_is_read_again_changes_nothing(stream: list[Message]) -> N
     assert pickle.dumps((again.turns, list(again.history.windows), again.history.revision)) == before
 
 
-def test_a_change_that_was_interrupted_is_ended_when_the_channel_is_loaded() -> None:
+def test_an_interrupted_change_is_completed_when_the_channel_is_loaded() -> None:
     store = InMemoryStore()
     channel = Channel(store)
     for number, text in enumerate(["the pump leaks", "lunch at noon", "a new valve", "fine", "it"]):
@@ -252,7 +252,7 @@ def test_a_change_that_was_interrupted_is_ended_when_the_channel_is_loaded() -> 
     assert channel.history.revision == 1
 
 
-def test_deleted_text_is_reachable_from_neither_history_nor_state() -> None:
+def test_deleted_text_is_gone_from_history_and_state() -> None:
     store = InMemoryStore()
     channel = Channel(store)
     for number, text in enumerate(["xyzzy1", "b", "c", "d", "xyzzy2", "f"]):
@@ -264,7 +264,7 @@ def test_deleted_text_is_reachable_from_neither_history_nor_state() -> None:
     assert b"m0" in everything
 
 
-def test_an_edit_that_outgrows_the_open_window_closes_it_as_if_it_had_come_that_way() -> None:
+def test_an_edit_that_outgrows_the_open_window_closes_it() -> None:
     channel = Channel(InMemoryStore())
     for number in range(3):
         channel.receive(message(f"m{number}", "pump " * 8, minute=number))

@@ -20,7 +20,7 @@ NOTHING = ChannelHistory(KEY, None)
 def cut(
     turns: Iterable[Turn], cutter: WindowCutter, recorded: ChannelHistory = NOTHING
 ) -> tuple[list[Window], Cutting]:
-    """The windows that a series of turns closes, and the state it leaves."""
+    """The windows that a series of turns closes, and the final state."""
     state, windows = Cutting(cutter, KEY), list[Window]()
     for item in turns:
         state, closed = state.push(item, recorded)
@@ -33,7 +33,7 @@ def seqs(windows: Iterable[Window]) -> list[list[int]]:
 
 
 def of_sizes(sizes: Iterable[int], minutes: Sequence[int] | None = None) -> list[Turn]:
-    """Turns that claim these token counts; the cut reads nothing of their text."""
+    """Turns with these token counts; cutting ignores their text."""
     return [
         replace(turn(seq, "x"), tokens=size, ts=START + timedelta(minutes=minutes[seq] if minutes else seq))
         for seq, size in enumerate(sizes)
@@ -46,14 +46,14 @@ def test_a_window_closes_when_the_next_turn_does_not_fit() -> None:
     assert seqs([state.provisional(NOTHING) or window([])]) == [[2]]
 
 
-def test_a_window_that_is_full_closes_at_once() -> None:
+def test_a_full_window_closes_at_once() -> None:
     by_tokens, state = cut(of_sizes([4, 6]), WindowCutter(tokens=10))
     assert (seqs(by_tokens), state.open) == ([[0, 1]], ())
     by_turns, state = cut(of_sizes([1, 1, 1]), WindowCutter(tokens=10, turns=3))
     assert (seqs(by_turns), state.open) == ([[0, 1, 2]], ())
 
 
-def test_a_single_longer_turn_is_a_window_alone() -> None:
+def test_a_turn_over_the_limit_is_a_window_of_its_own() -> None:
     windows, state = cut(of_sizes([3, 11, 3]), WindowCutter(tokens=10))
     assert seqs(windows) == [[0], [1]]
     assert [turn.seq for turn in state.open] == [2]
@@ -65,7 +65,7 @@ def test_the_default_limits_are_1024_tokens_and_256_turns() -> None:
     assert [len(w.turns) for w in cut(of_sizes([1] * 600), WindowCutter())[0]] == [256, 256]
 
 
-def test_the_refs_of_windows_count_up_from_the_first_turn() -> None:
+def test_windows_are_numbered_from_the_first_turn() -> None:
     windows, _ = cut(of_sizes([5, 5, 5, 5, 5, 5]), WindowCutter(tokens=10))
     assert [w.ref for w in windows] == [
         WindowRef(KEY, 0, 0, 1),
@@ -81,7 +81,7 @@ def test_a_pause_longer_than_idle_closes_the_window() -> None:
     assert seqs(cut(turns, WindowCutter())[0]) == []
 
 
-def test_a_late_turn_is_no_pause() -> None:
+def test_a_late_turn_is_not_a_pause() -> None:
     turns = of_sizes([1, 1, 1], minutes=[120, 0, 121])
     assert seqs(cut(turns, WindowCutter(idle=timedelta(minutes=30)))[0]) == []
 
@@ -139,9 +139,7 @@ def test_every_turn_is_in_exactly_one_window_and_windows_are_greedy(
     limit=st.integers(1, 20),
 )
 @settings(database=None, deadline=None)
-def test_a_cut_that_is_resumed_goes_on_as_if_it_had_not_stopped(
-    sizes: list[int], at: int, limit: int
-) -> None:
+def test_resuming_cuts_the_same_windows(sizes: list[int], at: int, limit: int) -> None:
     turns, cutter = of_sizes(sizes), WindowCutter(limit, 5, timedelta(minutes=30))
     before, state = cut(turns[:at], cutter)
     resumed: Cutting = CODEC.decode(CODEC.encode(state))
@@ -153,7 +151,7 @@ def test_a_cut_that_is_resumed_goes_on_as_if_it_had_not_stopped(
 
 
 def history(turns: Sequence[Turn], lengths: Iterable[int]) -> ChannelHistory:
-    """A history that recorded the turns in windows of these lengths."""
+    """A history with the turns recorded in windows of these lengths."""
     windows, first = list[Window](), 0
     for index, length in enumerate(lengths):
         windows.append(window(turns[first : first + length], index))
@@ -162,7 +160,7 @@ def history(turns: Sequence[Turn], lengths: Iterable[int]) -> ChannelHistory:
 
 
 def recording(windows: Iterable[Window]) -> ChannelHistory:
-    """A history that recorded these windows; the cut reads nothing of their chunks."""
+    """A history with these windows recorded; cutting ignores their chunks."""
     recorded = ChannelHistory(KEY, None)
     for closed in windows:
         chunk = Chunk(0, 1, closed.ref.first_seq, closed.ref.last_seq, "")
@@ -170,7 +168,7 @@ def recording(windows: Iterable[Window]) -> ChannelHistory:
     return recorded
 
 
-def test_recorded_boundaries_are_obeyed_even_with_other_settings() -> None:
+def test_recorded_boundaries_apply_even_if_settings_change() -> None:
     turns = of_sizes([4] * 9)
     recorded = history(turns, [3, 1, 2])
     windows, state = cut(turns, WindowCutter(tokens=8), recorded)
@@ -184,7 +182,7 @@ def test_recorded_boundaries_are_obeyed_even_with_other_settings() -> None:
     assert (state.index, [turn.seq for turn in state.open]) == (4, [8])
 
 
-def test_open_turns_that_the_history_recorded_meanwhile_are_settled() -> None:
+def test_open_turns_recorded_meanwhile_are_no_longer_open() -> None:
     turns = of_sizes([4] * 7)
     state = Cutting(WindowCutter(), KEY, open=tuple(turns[:4]))  # restored from before a crash
     state, windows = state.push(turns[4], history(turns, [2, 1]))
@@ -192,7 +190,7 @@ def test_open_turns_that_the_history_recorded_meanwhile_are_settled() -> None:
     assert (state.index, [turn.seq for turn in state.open]) == (2, [3, 4])
 
 
-def test_open_turns_in_the_midst_of_a_recorded_window_wait_for_its_last_turn() -> None:
+def test_open_turns_within_a_recorded_window_wait_for_its_last_turn() -> None:
     turns = of_sizes([4] * 7)
     recorded = history(turns, [6])
     state = Cutting(WindowCutter(tokens=8), KEY, open=tuple(turns[:2]))
@@ -211,7 +209,7 @@ def test_open_turns_in_the_midst_of_a_recorded_window_wait_for_its_last_turn() -
     crash=st.integers(0, 25),
 )
 @settings(database=None, deadline=None, max_examples=60)
-def test_a_replay_after_a_crash_closes_the_windows_that_were_recorded(
+def test_a_replay_after_a_crash_closes_the_recorded_windows(
     sizes: list[int], limits: tuple[int, int], snapshot: int, crash: int
 ) -> None:
     turns = of_sizes(sizes)
@@ -236,8 +234,8 @@ def test_a_replay_after_a_crash_closes_the_windows_that_were_recorded(
     assert edges[-1] + len(replayed.open) == len(turns)
 
 
-def test_new_turns_between_replayed_ones_do_not_move_the_ordinal_back() -> None:
-    """A re-exported file with late replies in its middle: old turns are replayed after new windows."""
+def test_new_turns_between_replayed_ones_do_not_decrease_the_index() -> None:
+    """As in a re-exported file with late replies in the middle: old turns are replayed after new windows."""
     history = ChannelHistory(KEY, None)
     for index, first in enumerate((0, 2)):
         chunks = (Chunk(0, 1, first, first + 1, "x"),)
