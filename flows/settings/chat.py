@@ -1,4 +1,4 @@
-"""The settings of live chat platforms, a mixin for `Settings`."""
+"""The settings for live chat platforms, a mixin for `Settings`."""
 
 from __future__ import annotations
 

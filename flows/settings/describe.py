@@ -1,4 +1,4 @@
-"""Every setting with its meaning and default, as a table for people or for the documentation."""
+"""All settings with their meanings and defaults, as a table for the terminal or the documentation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["choices", "default_text", "markdown", "show_settings"]
 
 
 def show_settings() -> None:
-    """Print all settings."""
-    from rich.console import Console  # the help of a command describes settings without a table
+    """Print all settings as a table."""
+    from rich.console import Console  # not needed for the help of commands, which also use this module
     from rich.table import Table
 
     title = f"Set as a variable {ENV_PREFIX}NAME, or as a key in the --config file"
@@ -35,7 +35,7 @@ def markdown() -> str:
 
 
 def choices(field: FieldInfo) -> tuple[str, ...]:
-    """The values that a setting can have, if it is one of a few names."""
+    """The allowed values of a setting; empty if it is not a choice."""
     return tuple(
         str(choice)
         for part in (field.annotation, *get_args(field.annotation))

@@ -1,4 +1,4 @@
-"""The settings of Kafka, a mixin for `Settings`."""
+"""The settings for Kafka, a mixin for `Settings`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOPIC = r"^[a-zA-Z0-9._-]{1,249}$"
 
 
 class KafkaSettings(BaseModel):
-    """Where the topics are, how to log in, and how to read. Every name begins with `kafka_` but two."""
+    """Topics, login and reading. All names start with `kafka_`, except two."""
 
     kafka_brokers: str = Field(
         "127.0.0.1:9092", description="Kafka brokers as host:port, separated by commas."
@@ -114,7 +114,7 @@ class KafkaSettings(BaseModel):
 
     @property
     def kafka_start_at(self) -> Literal["earliest", "latest"] | datetime:
-        """Where to begin what has never been read."""
+        """Where to start in a partition that was not read before."""
         if self.kafka_start == "earliest":
             return "earliest"
         return "latest" if self.kafka_start == "latest" else _time(self.kafka_start)

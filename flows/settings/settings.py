@@ -1,4 +1,4 @@
-"""Every setting of the engine: defaults here, then a TOML file, then the environment, then flags."""
+"""All settings of the engine. Flags override the environment, which overrides the settings file."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ENV_PREFIX = "BACKSCROLL_"
 
 
 class SettingsError(BackscrollError):
-    """A setting is unknown or has an impossible value; one line says which, where and what is right."""
+    """A setting is unknown or invalid; the message says in one line which, where and what to use."""
 
 
 class Settings(KafkaSettings, ChatSettings, BaseSettings):
-    """The engine's settings. Token counts are `cl100k_base`; defaults are the paper's."""
+    """The engine's settings. Token counts are in `cl100k_base`; the defaults come from the paper."""
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
 
@@ -198,22 +198,22 @@ class Settings(KafkaSettings, ChatSettings, BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags before the environment; the TOML file is merged below both by `load_settings`."""
+        """Flags take precedence over the environment; `load_settings` adds the TOML file below both."""
         del settings_cls, dotenv_settings, file_secret_settings
         return init_settings, env_settings
 
 
 def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Settings:
-    """The settings from flags (None means not given), the environment and an optional TOML file.
+    """Load the settings from flags (None means not given), the environment and an optional TOML file.
 
     Raises:
-        SettingsError: a key is unknown or a value is impossible.
+        SettingsError: a setting is unknown or invalid.
     """
     known = Settings.model_fields
     environment = {
         name.removeprefix(ENV_PREFIX).lower() for name in os.environ if name.startswith(ENV_PREFIX)
     }
-    environment -= {"config", "process_id", "addresses"}  # the command line's own
+    environment -= {"config", "process_id", "addresses"}  # used by the command line itself
     _refuse_unknown({f"{ENV_PREFIX}{name.upper()}" for name in environment - known.keys()}, "the environment")
     file = {} if config is None else _read_toml(config)
     _refuse_unknown(file.keys() - known.keys(), str(config))
@@ -233,7 +233,7 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
 def _refuse_unknown(names: set[str], where: str) -> None:
     if names:
         known = ", ".join(Settings.model_fields)
-        raise SettingsError(f"unknown setting {sorted(names)[0]!r} in {where}: known are {known}")
+        raise SettingsError(f"unknown setting {sorted(names)[0]!r} in {where}: use one of {known}")
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -242,4 +242,4 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except OSError as err:
         raise SettingsError(f"settings file {path}: {err.strerror}") from err
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
-        raise SettingsError(f"settings file {path}: not TOML: {err}") from err
+        raise SettingsError(f"settings file {path}: not valid TOML: {err}") from err

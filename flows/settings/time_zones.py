@@ -1,4 +1,4 @@
-"""Time zones as people name them."""
+"""Parses time zones as people write them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def time_zone(name: str) -> tzinfo:
-    """The time zone of a name or an offset: `Europe/Berlin`, `UTC`, `+02:00`.
+    """The time zone with a name or an offset, such as `Europe/Berlin`, `UTC` or `+02:00`.
 
     Raises:
-        ValueError: there is none of that name; the text says what would be right.
+        ValueError: there is no such time zone; the message says what to use.
     """
     try:
         if offset := _OFFSET.fullmatch(name):
             ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
             return timezone(ahead if offset[1] == "+" else -ahead)
         return ZoneInfo(name)
-    except (ValueError, OSError, LookupError):  # also names that would lead out of the data base
+    except (ValueError, OSError, LookupError):  # including names that are paths outside the database
         raise ValueError(
             "no such time zone: use a name like Europe/Berlin, or an offset like +02:00"
         ) from None

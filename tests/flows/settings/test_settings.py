@@ -29,10 +29,10 @@ def test_the_defaults_are_the_papers() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("bugdet = 1\n", "unknown setting 'bugdet' in .*backscroll.toml: known are .*budget"),
+        ("bugdet = 1\n", "unknown setting 'bugdet' in .*backscroll.toml: use one of .*budget"),
         ("budget = 'many'\n", "budget: Input should be a valid integer.* \\(it is 'many'\\)"),
         ("chunk_overlap = 128\n", "chunk_overlap must be below chunk_tokens"),
-        ("budget =\n", "not TOML"),
+        ("budget =\n", "not valid TOML"),
     ],
 )
 def test_a_wrong_settings_file_is_named_in_one_line(tmp_path: Path, text: str, message: str) -> None:
