@@ -1,4 +1,4 @@
-"""`backscroll bench`: the commands that measure, and their options."""
+"""The `backscroll bench` commands and their options."""
 
 from __future__ import annotations
 

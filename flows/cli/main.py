@@ -1,4 +1,4 @@
-"""The command line. A command imports heavy modules when it runs, so that `backscroll --help` is fast."""
+"""The command line. Commands import heavy modules only when they run, so that `backscroll --help` is fast."""
 
 from __future__ import annotations
 
@@ -168,7 +168,9 @@ def run(platform: Any, config: Path | None, **options: Any) -> None:
 
         sys.exit(run_service(settings, **options))
     if options != {"workers": 1, "process_id": None, "addresses": None}:
-        raise click.UsageError("--from runs in one process: remove --workers, --process-id and --addresses")
+        raise click.UsageError(
+            "--from runs in a single process: remove --workers, --process-id and --addresses"
+        )
     from backscroll.flows.commands.run_chat import run_chat
 
     sys.exit(run_chat(settings, platform, **chat))

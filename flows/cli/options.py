@@ -1,11 +1,11 @@
-"""The options of the commands: settings as flags, and the settings that flags make.
+"""Command-line options: settings as flags, and settings read from flags.
 
     @main.command()
     @setting("strategy")
     def replay(strategy: str | None) -> None: ...
 
-An option takes its type, default, help and environment variable from the field of `Settings`. Loading
-`Settings` takes longer than listing the commands, so an option is made when its command is asked for.
+An option gets its type, default, help and environment variable from the field of `Settings`. Importing
+`Settings` is slow, so options are only created when their command is used.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ FLAGS = {
     "web_port": "--port",
     "window_tokens": "--window",
 }
-"""The flags that are named differently from their settings."""
+"""Flags with a different name from their setting."""
 
 
 class Deferred(click.Option):
-    """Stands in for an option until its command is asked for."""
+    """A placeholder for an option until its command is used."""
 
     def __init__(self, flags: list[str], make: Callable[[], click.Option]) -> None:
         super().__init__(flags)
@@ -73,23 +73,23 @@ class Deferred(click.Option):
 
 
 class Command(click.Command):
-    """A command whose deferred options are made for its own help or run."""
+    """A command that creates its deferred options for its own help or run."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """All parameters, each made in full."""
+        """All parameters, with deferred options created."""
         self.params = [param.make() if isinstance(param, Deferred) else param for param in self.params]
         return super().get_params(ctx)
 
 
 class Group(click.Group):
-    """A group that lists its commands without making their options."""
+    """A group that lists its commands without creating their options."""
 
     command_class = Command
     group_class = type
 
 
 class SettingOption(click.Option):
-    """A setting as an option; its value is None if not given, and the settings file or default holds."""
+    """A setting as an option; if it is None, the value comes from the settings file or the default."""
 
     def __init__(self, name: str, *, required: bool) -> None:
         from backscroll.flows.settings.describe import default_text
@@ -108,7 +108,7 @@ class SettingOption(click.Option):
         )
 
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
-        """What stands in brackets after the help, with the default of the setting."""
+        """The text in brackets after the help, with the setting's default."""
         extra = super().get_help_extra(ctx)
         if self._default_text:
             extra["default"] = self._default_text
@@ -116,17 +116,17 @@ class SettingOption(click.Option):
 
 
 def setting(name: str, *, required: bool = False) -> Callable[[F], F]:
-    """The option of a setting."""
+    """Add the option for a setting to a command."""
     return deferred(_flag(name), name, make=lambda: SettingOption(name, required=required))
 
 
 def deferred(*flags: str, make: Callable[[], click.Option]) -> Callable[[F], F]:
-    """An option that is made when its command is asked for, as making it loads other modules."""
+    """Add an option that is created only when its command is used, because it needs slow imports."""
     return click.option(*flags, cls=Deferred, make=make)
 
 
 def option_group(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Options that several commands share, as one decorator."""
+    """Combine options that several commands share into one decorator."""
 
     def apply(command: F) -> F:
         for option in reversed(options):
@@ -164,17 +164,17 @@ config_option = click.option(
 
 
 def popped(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options that are settings out of the others."""
+    """Remove the options that are settings from `options`, and return them."""
     from backscroll.flows.settings.settings import Settings
 
     return {name: options.pop(name) for name in Settings.model_fields if name in options}
 
 
 def read_settings(flags: dict[str, Any], config: Path | None) -> Settings:
-    """The settings from flags, environment and file.
+    """Read the settings from flags, environment and settings file.
 
     Raises:
-        click.UsageError: one of them is wrong; one line.
+        click.UsageError: a setting is invalid; the message is one line.
     """
     from backscroll.flows.settings.settings import SettingsError, load_settings
 
