@@ -1,4 +1,4 @@
-"""Summary records as cards for people: what happened, and the earlier words that explain it."""
+"""Shows summary records as cards: what happened, and the earlier messages that explain it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary
 
 __all__ = ["card", "print_card", "shown"]
 
-# Controls but tab and line break, C1 controls, and the marks that override the direction of text.
+# Control characters except tab and line break, and characters that override the text direction.
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -23,7 +23,7 @@ def print_card(console: Console, body: bytes) -> None:
 
 
 def card(summary: Summary) -> Panel:
-    """Channel, time span, summary, and every gap that it resolves with the message that does so."""
+    """A card with channel, period, summary, and each resolved gap with the message that explains it."""
     window = summary.window
     same_day = window.start.date() == window.end.date()
     span = f"{window.start:%Y-%m-%d %H:%M} to {window.end:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
@@ -70,5 +70,5 @@ def _message(entry: MemoryEntry) -> Text:
 
 
 def shown(text: str) -> str:
-    """Chat text without what would steer a terminal: controls and direction overrides become `␛`."""
+    """Chat text that is safe for a terminal: control characters and direction overrides become `␛`."""
     return _STEERING.sub("␛", text)

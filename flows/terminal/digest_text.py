@@ -1,7 +1,7 @@
-"""A digest for people: text for a terminal, and Markdown. Headings are in the channel's language.
+"""Catch-ups as text for a terminal or as Markdown. Headings are in the channel's language.
 
-Chat text is data: controls that steer a terminal are shown as `␛`, Markdown is escaped, and text
-that runs from right to left is isolated, so that what stands beside it keeps its place.
+Chat text is made safe: control characters become `␛`, Markdown is escaped, and right-to-left text is
+isolated, so that it does not reorder the text next to it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _ADDRESS = re.compile(r"https?://[^\s/]\S*")
 _FIRST_ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
 
 
-_MANY = 4  # messages that are named one by one
+_MANY = 4  # more message ids than this are shown as a range
 
 
 class Form:
     """Writes digests as lines of text or Markdown.
 
     Args:
-        zone: in which times are shown.
-        zone_name: its name.
-        me: the reader's name.
-        markdown: Markdown instead of text.
+        zone: the time zone of displayed times.
+        zone_name: the name of that zone.
+        me: the user's name.
+        markdown: write Markdown instead of text.
     """
 
     def __init__(self, zone: tzinfo, zone_name: str, me: str | None, *, markdown: bool) -> None:
@@ -139,7 +139,7 @@ class Form:
         return ts.astimezone(self._zone)
 
     def _text(self, text: str) -> str:
-        """Chat text in one line, without what would steer a terminal or Markdown."""
+        """Chat text on one line, safe for a terminal or for Markdown."""
         line = shown(" ".join(text.split()))
         if self._markdown:
             line = _MARKDOWN.sub(r"\\\1", line)
@@ -151,7 +151,7 @@ class Form:
 def nothing_new(
     spans: Period, book: PhraseBook, zone: tzinfo, zone_name: str, newest: datetime | None
 ) -> str:
-    """One line that says that the span holds no message, and when the newest one was."""
+    """One line that says there is no message in the period, and when the newest one was sent."""
     say = book.headings
     until = say["now"] if spans.until is None else _minute(spans.until.moment, zone)
     span = say["span"].format(start=_minute(spans.since.moment, zone), end=until, zone=zone_name)

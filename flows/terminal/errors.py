@@ -1,4 +1,4 @@
-"""User errors: one line, no traceback, and exit code 2."""
+"""User errors, shown as one line without a traceback, with exit code 2."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["ClusterError", "UserError", "report_user_errors", "user_error_line"]
 
 
 class UserError(click.ClickException):
-    """An error that the user can fix: printed as one line, exit code 2."""
+    """An error that the user can fix, shown as one line with exit code 2."""
 
     exit_code = 2
 
 
 class ClusterError(BackscrollError):
-    """A worker process failed; the text is what it reported."""
+    """A worker process failed; the message is what it reported."""
 
 
 def user_error_line(err: BaseException) -> str | None:
-    """The line to show for an error, found behind what the engine wrapped it in; None for a defect."""
+    """The line to show for an error, even if the engine has wrapped it; None if it is a bug."""
     seen: BaseException | None = err
     while seen is not None:
         if isinstance(seen, click.ClickException):

@@ -1,4 +1,4 @@
-"""Logging of a service, on standard error. No line holds the text of a message."""
+"""Logging of a service to standard error. Log lines never contain the text of a message."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["set_up_logging"]
 
 
 def set_up_logging() -> None:
-    """One line for what an operator should know; kafka-python's own lines are said in our words."""
+    """Log what an operator should know, without kafka-python's own log: we report its errors ourselves."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Progress of a running job and its closing report, on standard error."""
+"""The progress of a running job and its final report, on standard error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_REASONS = 8
 
 
 def count_entries(files: Sequence[tuple[Path, str]]) -> int | None:
-    """How many messages the files hold, cheaply: lines of JSON Lines; None where others are among them."""
+    """The number of messages in the files if all are JSON Lines, counted by lines; else None."""
     total = 0
     for path, format_ in files:
         if format_ != "messages" or not path.is_file():
@@ -40,7 +40,7 @@ def count_entries(files: Sequence[tuple[Path, str]]) -> int | None:
 
 @contextmanager
 def show_progress(console: Console, counters: Counter[str], total: int | None) -> Iterator[None]:
-    """Follow the counters of a replay."""
+    """Show the progress of a replay from its counters."""
     started = time.monotonic()
 
     def text() -> str:
@@ -55,7 +55,7 @@ def show_progress(console: Console, counters: Counter[str], total: int | None) -
 def follow(
     console: Console, text: Callable[[], str], completed: Callable[[], int], total: int | None
 ) -> Iterator[None]:
-    """Show how far work has come: a bar on a terminal, a line every ten seconds elsewhere."""
+    """Show progress: a bar on a terminal, else a line every ten seconds."""
     done = threading.Event()
 
     def plain() -> None:
@@ -87,7 +87,7 @@ def report(
     reasons: Mapping[str, int] = MappingProxyType({}),
     left_open: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """What came in, what came of it, and what was refused."""
+    """Print what was read, what was made of it, and what was rejected."""
     count = Counter(counters)
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right")
@@ -98,12 +98,10 @@ def report(
         table.add_row(f"{count['duplicates']:,}", "duplicates skipped")
     if count["changes"]:
         table.add_row(
-            f"{count['changes']:,}", f"edits and deletions, {count['reissues']:,} summaries made again"
+            f"{count['changes']:,}", f"edits and deletions, {count['reissues']:,} summaries updated"
         )
     if count["lost"]:
-        table.add_row(
-            f"{count['lost']:,}", "messages lost: the broker had deleted them before they were read"
-        )
+        table.add_row(f"{count['lost']:,}", "messages lost: the broker deleted them before they were read")
     for reason, skipped in _skipped(counters):
         table.add_row(f"{skipped:,}", reason)
     table.add_row(f"{count['dead_letters']:,}", _rejected(count["dead_letters"], dead_letters))
@@ -113,30 +111,32 @@ def report(
     if count["summaries"] or count["reissued"]:
         table.add_row(
             f"{count['summaries'] + count['reissued']:,}",
-            f"summaries: {count['summaries']:,} made, {count['provisional']:,} of them provisional, "
+            f"summaries: {count['summaries']:,} new, {count['provisional']:,} of them provisional, "
             f"{count['reissued']:,} from the store",
         )
     if count["degraded"]:
-        table.add_row(f"{count['degraded']:,}", "of the new summaries are degraded: their records say why")
+        table.add_row(
+            f"{count['degraded']:,}", "of the new summaries used a fallback: see `degraded` in their records"
+        )
     if count["failed"]:
         table.add_row(f"{count['failed']:,}", f"windows without a summary, see {dead_letters}")
     if count["prompt_tokens"]:
         table.add_row(
             f"{count['prompt_tokens'] + count['completion_tokens']:,}",
-            f"tokens of the language model: {count['prompt_tokens']:,} read, "
-            f"{count['completion_tokens']:,} written; {count['dropped_gaps']:,} gaps dropped by the guards",
+            f"language model tokens: {count['prompt_tokens']:,} read, "
+            f"{count['completion_tokens']:,} written; {count['dropped_gaps']:,} invalid gaps dropped",
         )
     console.print(table)
     for window in left_open:
         console.print(
-            f"{window['channel']}: the last {window['turns']} messages, from id {window['first']}, fill no "
-            "window yet and were not recorded: begin the live stream there or before",
+            f"{window['channel']}: the last {window['turns']} messages, from id {window['first']}, do not "
+            "fill a window yet and were not stored: start the live stream at that message or before it",
             highlight=False,
         )
 
 
 def left_out(counters: Mapping[str, int], reasons: Mapping[str, int]) -> Iterator[str]:
-    """Lines about what was skipped, and why input was rejected."""
+    """Lines that say what was skipped, and why input was rejected."""
     for reason, count in (*_skipped(counters), *_most_common(reasons)):
         yield f"{count:,} {reason}"
 
@@ -147,7 +147,7 @@ def _skipped(counters: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _most_common(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The reasons by how often they were given; of many, the first few."""
+    """The most frequent reasons; the others are counted together."""
     counted = Counter(reasons).most_common()
     rest = sum(count for _, count in counted[_MOST_REASONS:])
     return counted[:_MOST_REASONS] + ([("for other reasons", rest)] if rest else [])

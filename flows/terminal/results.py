@@ -1,4 +1,4 @@
-"""Where a job's results go: a file, a pipe or the terminal, and a file of dead letters."""
+"""Writes a job's results to a file, a pipe or the terminal, and dead letters to a file."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PARTICULARS = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\d,.]*""")
 
 
 class FileResults:
-    """Writes summaries to `out` or standard output, and dead letters to a file made when needed.
+    """Writes summaries to `out` or standard output, and dead letters to a file created when needed.
 
     Args:
-        out: a JSON Lines file, rewritten from its start; standard output when None.
+        out: a JSON Lines file, which is overwritten; None for standard output.
         dead_letters: a JSON Lines file for rejected input.
         form: `jsonl` or `cards` for standard output.
-        append: write behind what the files hold already.
+        append: append to the files instead of overwriting them.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class FileResults:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):  # writing it has failed before, and was reported
+        with suppress(OSError):  # an earlier write failed and was reported
             self._files.close()
 
     def summaries(self, bodies: Sequence[bytes]) -> None:
@@ -71,14 +71,14 @@ class FileResults:
         _write(self._out, self._out_name, bodies)
 
     def dead_letters(self, letters: Sequence[bytes]) -> None:
-        """Write rejected input, and count why it was."""
+        """Write rejected input, and count the reasons."""
         self.reasons.update(_kind_of_reason(orjson.loads(letter)["reason"]) for letter in letters)
         if self._rejects is None:
             self._rejects = self._open(self.dead_letters_path)
         _write(self._rejects, str(self.dead_letters_path), letters)
 
     def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
-        """Remember what an ingest left open, for the report."""
+        """Remember the windows that an ingest left open, for the report."""
         self.left_open += windows
 
     def _open(self, path: Path) -> IO[bytes]:
@@ -89,7 +89,7 @@ class FileResults:
 
 
 def _kind_of_reason(reason: str) -> str:
-    """A reason without what it quotes of the message, so that equal ones can be counted."""
+    """A reason without quoted values, so that equal reasons can be counted together."""
     return _PARTICULARS.sub("…", reason)
 
 
