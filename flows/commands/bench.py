@@ -1,4 +1,4 @@
-"""Benchmarks with the models of the settings: set up, run, and errors in one line."""
+"""`backscroll bench memory` and `bench summaries`: run benchmarks with the models of the settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from backscroll.operators.llm.protocol import LLM, CircuitOpen
 
 __all__ = ["run_memory", "run_summaries"]
 
-_JUDGING_TOKENS = 8192  # window, gaps, instructions and answer beside a memory that fills the context
+_JUDGING_TOKENS = 8192  # for window, gaps, instructions and answer, besides a memory that fills the context
 
 
 def run_memory(
@@ -39,16 +39,16 @@ def run_memory(
     json: Path | None,
     plot: Path | None,
 ) -> None:
-    """Measure memories.
+    """Measure memory strategies.
 
     Raises:
-        Mistake: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     writing = [name for name in strategies if name in WRITTEN]
     asked = [*(f"--strategy {name}" for name in writing), *(["--judge"] if judge else [])]
     asked += ["--detector llm"] if detector == "llm" else []
     if asked and settings.llm is None and not (asked == ["--judge"] and judge_llm):
-        raise UserError(f"{asked[0]} needs a language model: name one with --llm")
+        raise UserError(f"{asked[0]} needs a language model: set --llm")
     _check_folders(json, plot)
     with report_user_errors():
         model = open_model(settings) if writing or detector == "llm" else None
@@ -86,10 +86,10 @@ def run_summaries(
     """Judge summaries.
 
     Raises:
-        Mistake: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     if settings.llm is None:
-        raise UserError("summaries are judged by a language model: name one with --llm")
+        raise UserError("bench summaries needs a language model as judge: set --llm")
     _check_folders(json)
     with report_user_errors():
         judging = _judging(settings, None, judge_model)
@@ -98,14 +98,14 @@ def run_summaries(
 
 
 def _check_folders(*files: Path | None) -> None:
-    """Find out before the work, and not after it, that a result cannot be written."""
+    """Check that results can be written before the work starts."""
     for file in files:
         if file is not None and not file.absolute().parent.is_dir():
-            raise UserError(f"{file}: there is no folder {file.absolute().parent.name!r} to write it into")
+            raise UserError(f"{file}: cannot be written: its directory does not exist")
 
 
 def _judging(settings: Settings, llm: str | None, model: str | None) -> Chosen:
-    """The model that judges: by default the one that gaps are asked of."""
+    """The model that judges; by default the gap model."""
     name = model or (settings.gap_model if llm is None else None)
     changed = {"llm": llm or settings.llm, "gap_model": name, "summary_model": name}
     return open_model(settings.model_copy(update=changed), ("--judge-model",) * 2)
@@ -131,5 +131,9 @@ def _run(work: Coroutine[None, None, None], settings: Settings, models: Sequence
     try:
         asyncio.run(run())
     except CircuitOpen as err:
-        kept = "" if settings.llm_record is None else ": what was answered is kept, run it again to go on"
+        kept = (
+            ""
+            if settings.llm_record is None
+            else ": its answers so far are kept, run the command again to continue"
+        )
         raise UserError(f"the language model has stopped answering ({err}){kept}") from err

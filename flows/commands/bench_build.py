@@ -1,4 +1,4 @@
-"""Build a benchmark from chat files, as a command: checks, estimate, progress, signals, report."""
+"""`backscroll bench build`: make a benchmark from chat files."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ def run_build(
     """Annotate the windows of files and write a benchmark; returns the exit code.
 
     Args:
-        files: chat in any format that is known.
-        settings: how models are called.
-        annotators: one to three sources of models, `SOURCE` or `SOURCE#MODEL`.
-        format: of the files.
+        files: chat files in any supported format.
+        settings: the settings for calling models.
+        annotators: one to three models, as `SOURCE` or `SOURCE#MODEL`.
+        format: the format of the files.
         out: the benchmark's folder.
-        min_history: tokens before a window for it to be annotated.
-        windows: most of a dialogue.
-        dry_run: only tell what would be asked.
+        min_history: the tokens of history that a window needs to be annotated.
+        windows: the most windows per dialogue; None for all.
+        dry_run: only print the estimate.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     console = Console(stderr=True, highlight=False)
     with report_user_errors(), handle_signals() as stop, ExitStack() as opened:
         if not 1 <= len(annotators) <= 3:
-            raise UserError(f"{len(annotators)} annotators: name one to three with --llm")
+            raise UserError(f"{len(annotators)} annotators: use --llm one to three times")
         dialogues, refused = read_dialogues(
             [(path, check_file(path, format)) for path in files], namespace=settings.namespace
         )
         if refused:
-            console.print(f"left out, as they are no messages: {refused:,} entries of the files")
+            console.print(f"entries skipped because they are not valid messages: {refused:,}")
         models = {} if dry_run else _open_all(settings, annotators)
         folder = BenchmarkFolder(out)
         kept = folder.kept_answers()
@@ -74,7 +74,7 @@ def run_build(
         opened.enter_context(occupy(folder.answers))
         found = _annotate(folder, models, places, settings=settings, console=console, stop=stop)
         if found is None:
-            console.print("stopped before the end: run it again to go on")
+            console.print("stopped before the end: run it again to continue")
             return 128 + stop.signal
     return 0
 
@@ -88,7 +88,7 @@ def _annotate(
     console: Console,
     stop: StopSignal,
 ) -> BuildReport | None:
-    """Annotate, write and report; None when the user has stopped it."""
+    """Annotate, write and report; None if the user stopped it."""
     kept = folder.kept_answers()
     counters, calls, limit = Counter[str](), Calls(stop.is_set), settings.llm_concurrency
     panel = Panel(
@@ -113,13 +113,13 @@ def _annotate(
 
 
 def _open_all(settings: Settings, annotators: Sequence[str]) -> dict[str, LLM]:
-    """The models by name, in order."""
+    """The models by name, in the order given."""
     models = dict[str, LLM]()
     for source in annotators:
         name, llm = _open(settings, source)
         if name in models:
             raise UserError(
-                f"two annotators are {name!r}: a model's votes with itself are no agreement; "
+                f"two annotators are {name!r}: a model cannot agree with itself; "
                 "if they are different models, serve them under different names"
             )
         models[name] = llm
@@ -127,7 +127,7 @@ def _open_all(settings: Settings, annotators: Sequence[str]) -> dict[str, LLM]:
 
 
 def _open(settings: Settings, source: str) -> tuple[str, LLM]:
-    """The model that a source names, and its name."""
+    """The name and the model of a source."""
     url, _, asked = source.partition("#")
     meanwhile = "nothing is annotated" if asked else None
     llm, offered = open_llm(settings, url, flags="the model, --llm URL#MODEL", meanwhile=meanwhile)

@@ -1,4 +1,4 @@
-"""`backscroll bench throughput`: files through the whole flow, every run in a process of its own."""
+"""`backscroll bench throughput`: run files through the whole flow, each run in its own process."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def run_throughput(
     processes: Sequence[int],
     json: Path | None,
 ) -> None:
-    """Measure, print the table, and write the figures asked for.
+    """Measure, print the table, and write the figures to `json` if given.
 
     Raises:
-        Mistake: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     names = [way.name for way in WAYS]
     for name in ways:
         if name not in names:
-            raise UserError(f"there is no way {name!r}: it should be one of {', '.join(map(repr, names))}")
+            raise UserError(f"--way {name!r} does not exist: use one of {', '.join(map(repr, names))}")
     chosen = [way for way in WAYS if not ways or way.name in ways]
     rows = list[tuple[str, Figures]]()
     with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:
@@ -81,7 +81,7 @@ def _in_a_process(way: ThroughputCase, chat: Path, one: Path, processes: int) ->
 
 
 def _measure(settings: Settings, chat: Path, one: Path, processes: int) -> Figures:
-    """Run one message to have everything imported, once more to know what a start costs, then the chat."""
+    """Run one message to import everything, again to measure the startup cost, then the chat."""
     _run(settings, one, processes)
     idle, _ = _run(settings, one, processes)
     before = _work()
@@ -99,7 +99,7 @@ def _measure(settings: Settings, chat: Path, one: Path, processes: int) -> Figur
 
 
 def _run(settings: Settings, chat: Path, processes: int) -> tuple[tuple[float, float], int]:
-    """Seconds on the clock and of all processors, and the summaries made."""
+    """The wall-clock and processor seconds, and the number of summaries."""
     from backscroll.flows.commands.replay import run_files
 
     started, used = time.perf_counter(), _processor_seconds()
@@ -128,7 +128,7 @@ def _processor_seconds() -> float:
 
 
 def _work() -> dict[str, float]:
-    """Seconds by kind of work so far, in this process; `embedding` lies inside them."""
+    """The seconds by kind of work so far in this process; `embedding` is included in the others."""
     from backscroll.operators.runtime.metrics import EMBEDDING_SECONDS, EXECUTOR_SECONDS
 
     samples = {

@@ -1,4 +1,4 @@
-"""Catch somebody up, as a command: what happened in channels since they were there."""
+"""`backscroll catchup`: what happened in channels while the user was away."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from backscroll.operators.stream.windows import WindowCutter
 
 __all__ = ["digest_channels", "make_recalling", "run_catchup", "shown_zone"]
 
-_LAST = 40  # messages of a channel that tell its language where none is new
+_LAST = 40  # recent messages that decide the language if none is new
 
 
-_CLOSED = "a store has closed windows alone: what came after them is in a --file"
+_CLOSED = "a store holds only closed windows: pass later messages with --file"
 
 
 def run_catchup(
@@ -56,13 +56,13 @@ def run_catchup(
     max_tokens: int,
     form: Literal["text", "markdown", "json"],
 ) -> int:
-    """Print what happened in a channel, or in all of them; returns the exit code.
+    """Print what happened in one channel or in all of them; returns the exit code.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     if settings.store is None and not files:
-        raise UserError("catchup reads a --store or chat files: name one, or --file FILE")
+        raise UserError("catchup needs something to read: use --store, --file or both")
     if settings.store is None and "embedding_model" not in settings.model_fields_set:
         settings = settings.model_copy(update={"embedding_model": "none"})
     console = Console(stderr=True, highlight=False)
@@ -86,9 +86,7 @@ def run_catchup(
                 since, until, {one.key: one.turns for one in channels}, now=datetime.now(UTC), zone=zone
             )
         except PeriodError as err:
-            beyond = (
-                "" if files else " (a store has closed windows alone: what came after them is in a --file)"
-            )
+            beyond = "" if files else f" ({_CLOSED})"
             raise UserError(f"{err}{beyond}") from err
         person = None if me is None else _person(me, channels, console)
         recalling = make_recalling(settings, embedder)
@@ -106,7 +104,7 @@ def run_catchup(
             said = [turn for one in channels for turn in one.turns[-_LAST:]]
             newest = max((turn.ts for turn in said), default=None)
             _print(nothing_new(found, main_book(analyse_turns(said)), zone, zone_name, newest))
-    for line in left_out(counters, {"lines that are no valid message": counters["dead_letters"]}):
+    for line in left_out(counters, {"invalid lines skipped": counters["dead_letters"]}):
         if not line.startswith("0 "):
             console.print(line, markup=False)
     return 0
@@ -122,7 +120,7 @@ def digest_channels(
     max_tokens: int,
     zone: tzinfo,
 ) -> list[ChannelDigest]:
-    """The digests of channels, with the model of the settings where they name one.
+    """The digests of channels, with the language model of the settings if there is one.
 
     Raises:
         LLMSetupError: the language model cannot be used.
@@ -165,7 +163,7 @@ def digest_channels(
 
 
 def shown_zone(settings: Settings) -> tuple[tzinfo, str]:
-    """The time zone in which days are meant and times are shown, and its name."""
+    """The time zone of days and of displayed times, and its name."""
     return (UTC, "UTC") if settings.tz is None else (time_zone(settings.tz), settings.tz)
 
 
@@ -174,10 +172,10 @@ def _file_zone(settings: Settings) -> tzinfo | None:
 
 
 def make_recalling(settings: Settings, embedder: Embedder | None) -> ContextFinder:
-    """How evidence is found for messages that have no summary yet."""
+    """A finder of evidence for messages that have no summary yet."""
     strategy = settings.strategy
     if embedder is None and strategy in ("dense", "hybrid", "remember"):
-        strategy = "backscroll"  # the others ask for vectors, which a file has none of
+        strategy = "backscroll"  # those strategies need vectors, which files do not have
     request = MemoryRequest(
         turns=(),
         gaps=(),
@@ -194,10 +192,10 @@ def _check(
 ) -> None:
     where = " and ".join([*([f"store {settings.store}"] if settings.store else []), *map(str, files)])
     if not channels and name is not None:
-        raise UserError(f"no channel {name!r} in {where}: leave it out to see all")
+        raise UserError(f"no channel {name!r} in {where}: leave it out to see all channels")
     if len(channels) > 1 and name is not None:
         names = ", ".join(str(one.key) for one in channels)
-        raise UserError(f"channel {name!r} is in several namespaces: name one of {names}")
+        raise UserError(f"channel {name!r} is in several namespaces: use one of {names}")
 
 
 def _person(name: str, channels: Sequence[ChannelRead], console: Console) -> Person:
@@ -205,12 +203,12 @@ def _person(name: str, channels: Sequence[ChannelRead], console: Console) -> Per
     person = Person.named(name, authors.values())
     if not person.ids:
         console.print(
-            f"nobody named {name!r} has written here: only mentions of that name are found", markup=False
+            f"nobody named {name!r} has written here: only mentions of that name can be found", markup=False
         )
     return person
 
 
 def _print(text: str) -> None:
-    """Write text as UTF-8, whatever the terminal's locale; half a surrogate pair is shown escaped."""
+    """Write text as UTF-8, whatever the terminal's locale; lone surrogates are escaped."""
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.buffer.flush()

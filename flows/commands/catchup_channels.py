@@ -1,4 +1,4 @@
-"""The channels that a catch-up reads: of a store, of files, or of a store with what files have beyond it."""
+"""Reads the channels for a catch-up: from a store, from files, or from a store and newer files."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def read_channels(
     counters: Counter[str],
     beyond: Iterable[Message] = (),
 ) -> list[ChannelRead]:
-    """The wanted channels of the store that the settings name, if they do, and of files.
+    """Read the wanted channels from the store of the settings, if there is one, and from files.
 
-    What a file says of messages that the store has is what counts: edits and deletions are seen, and
-    nothing is written to the store.
+    Files take precedence over the store: their edits and deletions are applied to its messages. Nothing is
+    written to the store.
 
     Args:
-        settings: the engine's settings; its store is only read.
+        settings: the engine's settings; their store is only read.
         files: chat files and their formats.
-        wanted: whether a channel is read.
-        embedder: of the store.
-        counters: counts messages, dead_letters and what the readers skipped.
-        beyond: further messages, edits and deletions, after those of the files.
+        wanted: whether to read a channel.
+        embedder: the embedder of the store.
+        counters: counts messages, dead letters and entries that the readers skipped.
+        beyond: further messages, edits and deletions, applied after those of the files.
 
     Raises:
         FormatError: a file cannot be read.
@@ -71,7 +71,7 @@ def read_channels(
 def _messages(
     settings: Settings, files: Sequence[tuple[Path, str]], counters: Counter[str]
 ) -> Iterator[Message]:
-    """The valid messages of files; the others are counted as dead letters."""
+    """The valid messages of files; invalid ones are counted as dead letters."""
     tz = None if settings.tz is None else time_zone(settings.tz)
     for path, format_ in files:
         for received in read_file(path, format_, tz=tz, counters=counters):

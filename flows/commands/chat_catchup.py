@@ -1,4 +1,4 @@
-"""Catch somebody up in the chat itself: the store's windows, and what the inbox holds beyond them."""
+"""Catch-ups within the chat itself, from the store's windows and the newer messages in the inbox."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ __all__ = ["ChatCatchup", "SlackForm"]
 _LOG = logging.getLogger(__name__)
 
 
-_TOKENS = 400  # of all lines together
+_TOKENS = 400  # for all lines together
 
 
-_LAST = 40  # messages that tell the language where none is new
+_LAST = 40  # recent messages that decide the language if none is new
 
 
-_ELSEWHERE = "1d"  # since when, for somebody who has never written
+_ELSEWHERE = "1d"  # start of the period for somebody who has never written
 
 
-_NOTHING = "I have read nothing here yet: ask again in a while."
+_NOTHING = "I have not read any messages here yet: try again later."
 
 
-_FAILED = "That did not work: whoever runs Backscroll finds the reason in its log."
+_FAILED = "That did not work. The operator of Backscroll can find the reason in its log."
 
 
 class SlackForm(Form):
-    """A digest as Slack shows it: links for ids, and its three signs escaped."""
+    """Writes digests for Slack: links instead of ids, with `&`, `<` and `>` escaped."""
 
     def _id(self, turn: Turn) -> str:
         link = turn.permalink or ""
@@ -59,13 +59,13 @@ class SlackForm(Form):
 
 
 class ChatCatchup:
-    """Answers questions about one channel, each in the channel that it was asked in.
+    """Answers catch-up requests in the chat, each about the channel it was sent in.
 
     Args:
         settings: the engine's settings.
-        embedder: of its store.
-        inbox: where the platform's messages are.
-        form: how a digest is written.
+        embedder: the embedder of the store.
+        inbox: the inbox with the platform's messages.
+        form: how digests are written.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ChatCatchup:
         async with self._one_at_a_time:
             try:
                 text = await asyncio.to_thread(self._answer, question)
-            except Exception as err:  # the person is told, and what holds no chat is logged
+            except Exception as err:  # tell the person, and log only what contains no chat text
                 _LOG.error("a catch-up failed: %s", user_error_line(err) or type(err).__name__)
                 text = _FAILED
         return pages(text, limit)
@@ -125,7 +125,7 @@ class ChatCatchup:
 
 
 def _since(question: ChatRequest, channel: ChannelRead) -> str:
-    """What the person said, or their last message here."""
+    """The start that the person asked for, or their last message here."""
     said = [turn.id for turn in channel.turns if turn.author.id == question.person and not turn.deleted]
     return question.since or (said[-1] if said else _ELSEWHERE)
 

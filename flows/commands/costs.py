@@ -1,4 +1,4 @@
-"""What the language model cost: tokens by day and channel, from the answers that a store keeps."""
+"""`backscroll costs`: language model tokens by day and channel, from the answers in a store."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["print_costs"]
 
 
 def print_costs(store: Path) -> int:
-    """Print a table; returns the exit code."""
+    """Print the tokens as a table; returns the exit code."""
     try:
         rows = paid_tokens(store)
     except StoreError as err:
         raise click.UsageError(str(err)) from err
     if not rows:
-        Console().print("no language model was used in this store")
+        Console().print("this store has no answers from a language model")
         return 0
     table = Table("day", "channel", "model", "stage")
     for column in ("calls", "read", "written"):

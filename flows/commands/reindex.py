@@ -1,4 +1,4 @@
-"""Move a store to another embedding model, as a command: progress, closing line, errors in one line."""
+"""`backscroll reindex`: switch a store to another embedding model."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PLAIN_SECONDS = 10.0
 
 
 def run_reindex(settings: Settings, drop: bool) -> int:
-    """Embed the settings' store with the settings' embedding model; returns the exit code.
+    """Embed the store again with the embedding model of the settings; returns the exit code.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     console = Console(stderr=True, highlight=False)
     if settings.store is None:
-        raise UserError("reindex needs the --store to work on")
+        raise UserError("reindex needs --store, the store to work on")
     if settings.embedding_model == "none":
-        raise UserError("reindex needs an --embedding-model to embed with, not none")
+        raise UserError("reindex needs an --embedding-model other than none")
     from backscroll.connectors.lancedb.reindex import reindex
     from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint
 
@@ -38,10 +38,10 @@ def run_reindex(settings: Settings, drop: bool) -> int:
             fingerprint = make_fingerprint(settings, embedder)
             windows = reindex(settings.store, embedder, fingerprint, progress=progress, drop=drop)
     except KeyboardInterrupt:
-        console.print("stopped before the end: run it again to go on", soft_wrap=True)
+        console.print("stopped before the end: run it again to continue", soft_wrap=True)
         return 130
     counted = "1 window" if windows == 1 else f"{windows:,} windows"
-    dropped = "; the vectors of other models are deleted" if drop else ""
+    dropped = "; the vectors of other models were deleted" if drop else ""
     console.print(
         f"store {settings.store} now uses {embedder.name}: {counted}{dropped}", markup=False, soft_wrap=True
     )
@@ -50,7 +50,7 @@ def run_reindex(settings: Settings, drop: bool) -> int:
 
 @contextmanager
 def _show_windows(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, a line every ten seconds elsewhere."""
+    """Show progress: a bar on a terminal, else a line every ten seconds."""
     if not console.is_terminal:
         shown = time.monotonic()
 

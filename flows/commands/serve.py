@@ -1,4 +1,4 @@
-"""Show a store as a page and a JSON API, as a command."""
+"""`backscroll serve`: a web page and a JSON API for a store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_serve(settings: Settings) -> int:
     """Serve until interrupted; returns the exit code.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     try:
         import uvicorn
@@ -49,11 +49,11 @@ def run_serve(settings: Settings) -> int:
     except ImportError as err:
         raise UserError(f"serve needs {err.name}: pip install 'backscroll[serve]'") from err
     if settings.store is None:
-        raise UserError("serve needs a --store to show")
+        raise UserError("serve needs --store, the store to show")
     if settings.web_access is None and not _is_local(settings.web_host):
         raise UserError(
             f"--host {settings.web_host} can be reached from other machines: "
-            "name who may read what in an --access FILE, or leave it at 127.0.0.1"
+            "list who may read what in an --access file, or use 127.0.0.1"
         )
     try:
         access = None if settings.web_access is None else read_access(settings.web_access)
@@ -66,8 +66,8 @@ def run_serve(settings: Settings) -> int:
         config = uvicorn.Config(
             app,
             log_level="warning",
-            access_log=False,  # addresses name channels and what was searched for
-            proxy_headers=False,  # the proxy is known by its own address
+            access_log=False,  # URLs contain channel names and search terms
+            proxy_headers=False,  # the access file trusts the proxy by its own address
             server_header=False,
             timeout_graceful_shutdown=5,
         )
@@ -79,13 +79,13 @@ def run_serve(settings: Settings) -> int:
         Console(stderr=True, highlight=False).print(said, markup=False, soft_wrap=True)
         try:
             server.run(sockets=[listening])
-        except KeyboardInterrupt:  # uvicorn hands the signal on once it has stopped
+        except KeyboardInterrupt:  # uvicorn raises the signal again after it has stopped
             return 130
     return 0
 
 
 def make_catch_up(settings: Settings, library: Library, embedder: Embedder | None) -> CatchUp:
-    """What catches readers up, as `backscroll catchup` does, over a library that several read at once."""
+    """Catch-ups as made by `backscroll catchup`, over a library shared by several threads."""
     from backscroll.web.catchup import CatchUp
 
     zone, zone_name = shown_zone(settings)
@@ -101,7 +101,7 @@ def make_catch_up(settings: Settings, library: Library, embedder: Embedder | Non
         try:
             return made(settings)
         except LLMSetupError as err:
-            _LOG.warning("%s: rules write a catch-up", err.__cause__ or err)
+            _LOG.warning("%s: rules write this catch-up", err.__cause__ or err)
             return [replace(one, degraded="catchup: connection") for one in made(_without_model(settings))]
 
     return CatchUp(library, digest, zone, zone_name)
@@ -112,11 +112,11 @@ def _without_model(settings: Settings) -> Settings:
 
 
 def _check_model(settings: Settings) -> None:
-    """Say at the start, not to the first reader, that a model cannot be used; one that is away may come."""
+    """Report at startup that a model cannot be used; one that is only unavailable may come back."""
     if settings.llm is None:
         return
     if settings.llm.startswith("vllm:"):
-        raise UserError("serve asks a server, it loads no model itself: name its URL by --llm")
+        raise UserError("serve cannot load a model itself: set --llm to the URL of a server")
     try:
         chosen = open_model(settings, ("--summary-model",) * 2)
     except LLMSetupError as err:

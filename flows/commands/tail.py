@@ -1,4 +1,4 @@
-"""Show summaries as they arrive on their topic, as a command."""
+"""`backscroll tail`: show summaries as they arrive on their topic."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def run_tail(
     form: Literal["auto", "cards", "jsonl"],
     limit: int | None,
 ) -> int:
-    """Print summaries until interrupted, or until `limit` are printed; returns the exit code.
+    """Print summaries until interrupted or until `limit` is reached; returns the exit code.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     cards = form == "cards" or (form == "auto" and sys.stdout.isatty())
     prefix = None if channel is None else f"{_key(channel, settings.namespace)}:".encode()
@@ -42,7 +42,7 @@ def run_tail(
         connection = kafka_connection(settings)
         consumer = _open(connection, settings.kafka_summaries, start)
         try:
-            with suppress(BrokenPipeError):  # a reader like `head` has seen enough
+            with suppress(BrokenPipeError):  # the reader, such as `head`, has closed the pipe
                 _follow(consumer, _Printer(cards), prefix, limit, stop)
         except errors.KafkaError as err:
             raise connection.explain(err) from err
@@ -52,7 +52,7 @@ def run_tail(
 
 
 def _key(channel: str, namespace: str) -> ChannelKey:
-    """The channel as it is written on the command line: with its namespace, or without."""
+    """The channel given on the command line, with or without its namespace."""
     return (
         ChannelKey.parse(channel)
         if "/" in channel
@@ -91,7 +91,7 @@ def _follow(
 
 
 class _Printer:
-    """Prints records as cards, or as JSON Lines in which a tombstone has `"tombstone": true`."""
+    """Prints records as cards or JSON Lines; in JSON Lines, a tombstone has `"tombstone": true`."""
 
     def __init__(self, cards: bool) -> None:
         self._cards = cards
@@ -99,7 +99,7 @@ class _Printer:
         self._errors = Console(stderr=True, highlight=False)
 
     def show(self, record: Any) -> None:
-        """Print a record of kafka-python."""
+        """Print a record from kafka-python."""
         headers = dict(record.headers or ())
         name = (record.key or b"").decode("utf-8", "backslashreplace")
         revision = int(headers.get("backscroll-revision", b"0"))
@@ -110,15 +110,15 @@ class _Printer:
             sys.stdout.buffer.flush()
             return
         if record.value is None:
-            self._note(f"{name}: withdrawn, all its messages were deleted")
+            self._note(f"{name}: withdrawn because all its messages were deleted")
             return
         try:
             if revision:
-                self._note(f"{name}: made again after its messages changed, revision {revision}")
+                self._note(f"{name}: revision {revision}, updated because its messages changed")
             print_card(self._console, record.value)
         except ValueError:
             where = f"{record.topic}[{record.partition}] offset {record.offset}"
-            self._errors.print(f"{where}: not a summary record of this version", markup=False)
+            self._errors.print(f"{where}: not a summary record that this version can read", markup=False)
 
     def _note(self, text: str) -> None:
         self._console.print(text, style="dim", markup=False, soft_wrap=True)

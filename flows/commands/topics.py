@@ -1,4 +1,4 @@
-"""Make the topics that the settings name, as a command."""
+"""`backscroll topics create`: create the topics named in the settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """A topic as it should be; `days` of retention, or compacted where None."""
+    """A topic as it should be, with `days` of retention, or compacted if None."""
 
     name: str
     partitions: int
@@ -31,7 +31,7 @@ class _Topic:
     @property
     def configs(self) -> dict[str, str]:
         if self.days is None:
-            # What was replaced or withdrawn goes after a day, however little is written.
+            # Replaced and withdrawn summaries are removed within a day, even on a quiet topic.
             return {"cleanup.policy": "compact", "max.compaction.lag.ms": str(_DAY_MS)}
         return {"cleanup.policy": "delete", "retention.ms": str(int(self.days * _DAY_MS))}
 
@@ -43,12 +43,12 @@ class _Topic:
 def run_create_topics(
     settings: KafkaSettings, *, partitions: int, replication: int, retention_days: float
 ) -> int:
-    """Make the topics that are missing, and say of each what was done; returns the exit code.
+    """Create the missing topics and print what was done for each; returns the exit code.
 
-    Topics that exist are left as they are, with a warning where they differ in a way that matters.
+    Existing topics are not changed; a warning is printed if they differ in a way that matters.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     kept = [*settings.kafka_topic_names, settings.kafka_dead_letters]
     compacted = [settings.kafka_summaries, *([settings.kafka_debug] if settings.kafka_debug else [])]
@@ -59,7 +59,7 @@ def run_create_topics(
         admin, _ = connection.connect(KafkaAdminClient)
         try:
             for topic in topics.values():
-                click.echo(_make(connection, admin, topic, replication))
+                click.echo(_create(connection, admin, topic, replication))
         except errors.KafkaError as err:
             raise connection.explain(err) from err
         finally:
@@ -67,7 +67,7 @@ def run_create_topics(
     return 0
 
 
-def _make(connection: KafkaConnection, admin: KafkaAdminClient, topic: _Topic, replication: int) -> str:
+def _create(connection: KafkaConnection, admin: KafkaAdminClient, topic: _Topic, replication: int) -> str:
     wanted = {
         "num_partitions": topic.partitions,
         "replication_factor": replication,
@@ -76,7 +76,7 @@ def _make(connection: KafkaConnection, admin: KafkaAdminClient, topic: _Topic, r
     (answer,) = admin.create_topics({topic.name: wanted}, raise_errors=False)["topics"]
     code = answer["error_code"]
     if code == 0:
-        return f"{topic.name}: made, {topic}"
+        return f"{topic.name}: created, {topic}"
     if code == errors.TopicAlreadyExistsError.errno:
         return _compare(admin, topic)
     raise _refusal(connection, topic, replication, errors.for_code(code))
@@ -88,21 +88,21 @@ def _compare(admin: KafkaAdminClient, topic: _Topic) -> str:
     notes = []
     if count != topic.partitions:
         notes.append(
-            f"warning: it has {count} partitions, not {topic.partitions}; adding some moves channels"
+            f"warning: it has {count} partitions, not {topic.partitions}; adding some would move channels"
         )
     policy = _cleanup_policy(admin, topic.name)
     if topic.days is None and policy is not None and "compact" not in policy:
-        notes.append("warning: it is not compacted, so that replaced and withdrawn summaries stay")
+        notes.append("warning: it is not compacted, so replaced and withdrawn summaries are kept")
     if topic.days is not None and policy is not None and "compact" in policy:
-        notes.append("warning: it is compacted, so that messages with the same key replace each other")
+        notes.append("warning: it is compacted, so messages with the same key replace each other")
     return "; ".join([f"{topic.name}: exists", *notes])
 
 
 def _cleanup_policy(admin: KafkaAdminClient, name: str) -> str | None:
-    """The topic's policy; None where the broker does not tell."""
+    """The topic's cleanup policy; None if the broker does not report it."""
     resource = ConfigResource(ConfigResourceType.TOPIC, name)
-    told: Mapping[str, Any] = admin.describe_configs([resource], config_filter="all")
-    entry = told.get("topic", {}).get(name, {}).get("cleanup.policy")
+    answer: Mapping[str, Any] = admin.describe_configs([resource], config_filter="all")
+    entry = answer.get("topic", {}).get(name, {}).get("cleanup.policy")
     return None if entry is None else str(entry["value"])
 
 
@@ -111,9 +111,13 @@ def _refusal(
 ) -> KafkaError:
     where = f"topic {topic.name!r} of {connection}"
     if issubclass(error, errors.InvalidReplicationFactorError):
-        return TopicError(f"{where}: replication {replication} is more than there are brokers: use fewer")
+        return TopicError(
+            f"{where}: replication {replication} is more than the number of brokers: use a lower one"
+        )
     if issubclass(error, errors.AuthorizationError):
-        return TopicError(f"{where}: this login may not make it: ask for an ACL")
+        return TopicError(f"{where}: this login is not allowed to create it: ask for an ACL")
     if issubclass(error, errors.InvalidTopicError):
-        return TopicError(f"{where}: no possible name: use letters, digits, dots, dashes and underscores")
-    return TopicError(f"{where}: the broker refuses it ({error.__name__}): make it with Kafka's own tools")
+        return TopicError(f"{where}: not a valid name: use letters, digits, dots, dashes and underscores")
+    return TopicError(
+        f"{where}: the broker refused to create it ({error.__name__}): create it with Kafka's own tools"
+    )

@@ -153,14 +153,14 @@ def test_a_server_that_stops_answering_ends_the_run_with_one_line(
     )
     assert result.exit_code == 2
     assert "the language model has stopped answering" in result.output
-    assert "run it again to go on" in result.output
+    assert "run the command again to continue" in result.output
 
 
 def test_what_needs_a_model_says_so(folder: Path) -> None:
     for needs in (("--strategy", "incremental"), ("--judge",), ("--detector", "llm")):
         result = bench("memory", folder, "--embedding-model", "none", *needs)
         assert result.exit_code == 2
-        assert f"{' '.join(needs)} needs a language model: name one with --llm" in result.output
+        assert f"{' '.join(needs)} needs a language model: set --llm" in result.output
 
 
 def test_of_several_models_the_judge_has_to_be_named(judge: ChatServer, folder: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_result_that_could_not_be_written_is_told_before_the_model_is_asked(
 ) -> None:
     result = bench("memory", folder, *PLAIN, "--llm", judge.url, "--json", folder / "nowhere" / "out.json")
     assert result.exit_code == 2
-    assert "there is no folder 'nowhere' to write it into" in result.output
+    assert "cannot be written: its directory does not exist" in result.output
     assert judge.requests == []
 
 

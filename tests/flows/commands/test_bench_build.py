@@ -150,7 +150,7 @@ def test_a_chat_becomes_a_benchmark_that_can_be_measured(
         ("m50", "evidence", "unresolved")
     ]
     said = " ".join(done.output.split())
-    assert "left out, as they are no messages: 1 entries of the files" in said
+    assert "entries skipped because they are not valid messages: 1" in said
     assert re.search(r"salient by any annotator │ 3 │", said)
     assert re.search(r"unresolved │ -1 │", said)
     assert re.search(r"accepted │ alternatives of evidence: 2 │ 2 │", said)
@@ -291,7 +291,7 @@ def test_an_interrupt_ends_the_build_in_good_order_and_it_goes_on(
     out, urls = tmp_path / "out", [server.url for server in servers]
     servers[0].answers["utterances"] = interrupt
     done = build(chat, out, *urls, env={"BACKSCROLL_LLM_CONCURRENCY": "1"})
-    assert (done.exit_code, "stopped before the end: run it again to go on" in done.output) == (130, True)
+    assert (done.exit_code, "stopped before the end: run it again to continue" in done.output) == (130, True)
     assert not (out / "gaps.jsonl").exists()
     servers[0].answers["utterances"] = utterances
     assert build(chat, out, *urls).exit_code == 0
@@ -322,7 +322,7 @@ def test_what_cannot_be_built_is_said_in_one_line(
     (tmp_path / "empty.jsonl").touch()
     for command, told in (
         (arguments(chat, out, url, url), "two annotators are 'lime'"),
-        (arguments(chat, out, *[url] * 4), "4 annotators: name one to three"),
+        (arguments(chat, out, *[url] * 4), "4 annotators: use --llm one to three times"),
         (arguments(chat, out, f"{url}#elm"), "has no model 'elm': it offers lime"),
         (arguments(chat, out, "http://127.0.0.1:9"), "no connection: start it"),
         (arguments(chat, elsewhere, url), "holds a benchmark that was not built here"),

@@ -45,5 +45,5 @@ def test_shares_are_of_the_working_threads_time() -> None:
 def test_a_way_that_there_is_not_is_refused_in_one_line() -> None:
     result = CliRunner().invoke(main, ["bench", "throughput", str(SAMPLE), "--way", "fast"])
     assert result.exit_code == 2
-    assert result.output.startswith("Error: there is no way 'fast': it should be one of 'recent, no gaps', ")
+    assert result.output.startswith("Error: --way 'fast' does not exist: use one of 'recent, no gaps', ")
     assert result.output.count("\n") == 1

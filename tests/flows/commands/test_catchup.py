@@ -142,7 +142,7 @@ def test_edits_and_deletions_of_a_file_are_seen(tmp_path: Path) -> None:
     assert "Ana: We decided to keep pelican.  (a)" in text
     assert "secret" not in text
     assert "Left out: deleted: 1" in text
-    assert "1 lines that are no valid message" in text
+    assert "1 invalid lines skipped" in text
 
 
 def test_several_channels_make_one_digest_the_busiest_first() -> None:
@@ -158,7 +158,7 @@ def test_several_channels_make_one_digest_the_busiest_first() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--since", "2d"), "catchup reads a --store or chat files"),
+        (("--since", "2d"), "catchup needs something to read"),
         ((*HARBOR, "--since", "nope"), "'nope' is neither a time nor a message id"),
         ((*HARBOR, "nix", "--since", "2d"), "no channel 'nix' in"),
         (("--file", "gone.jsonl", "--since", "2d"), "gone.jsonl: no such file"),

@@ -98,11 +98,11 @@ def test_what_cannot_be_told_is_said(settings: Settings) -> None:
     (wrong,) = ask(settings, "since forever")
     assert wrong.startswith("'since forever' is neither a time nor a message id")
     (unread,) = ask(settings, "1d", channel="unheard-of")
-    assert unread == "I have read nothing here yet: ask again in a while."
+    assert unread == "I have not read any messages here yet: try again later."
 
 
 def test_a_failure_is_told_without_its_reason(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
     (answer,) = ask(settings.model_copy(update={"window_tokens": 77}), "1d")
-    assert answer == "That did not work: whoever runs Backscroll finds the reason in its log."
+    assert answer == "That did not work. The operator of Backscroll can find the reason in its log."
     (record,) = caplog.records
     assert "a catch-up failed" in record.message

@@ -67,7 +67,7 @@ def test_a_store_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
 def test_another_address_needs_to_know_who_may_read(store: Path) -> None:
     assert mistake("--store", store, "--host", "0.0.0.0") == (
         "Error: --host 0.0.0.0 can be reached from other machines: "
-        "name who may read what in an --access FILE, or leave it at 127.0.0.1"
+        "list who may read what in an --access file, or use 127.0.0.1"
     )
 
 
@@ -157,7 +157,7 @@ def test_a_model_writes_the_catch_up_once_and_rules_stand_in_when_its_server_is_
 
 def test_a_model_that_cannot_be_used_is_told_at_the_start(store: Path) -> None:
     assert mistake("--store", store, "--llm", "vllm:some/model") == (
-        "Error: serve asks a server, it loads no model itself: name its URL by --llm"
+        "Error: serve cannot load a model itself: set --llm to the URL of a server"
     )
     with chat_server() as server:
         assert mistake("--store", store, "--llm", server.url, "--summary-model", "large").endswith(

@@ -33,7 +33,7 @@ def emission(key: ChannelKey, first: int, revision: int = 0) -> Emission:
 
 @pytest.fixture
 def summaries(broker: Broker, topic: str) -> str:
-    """A topic with summaries of two channels, one of them made again and another withdrawn."""
+    """A topic with summaries of two channels, one of them updated and another withdrawn."""
     broker.create(topic)
     made = [emission(GENERAL, 0), emission(OPS, 0), emission(GENERAL, 10), emission(GENERAL, 0, 1)]
     gone = Emission(GENERAL, made[2].summary_id, 1, None)
@@ -88,9 +88,9 @@ def test_one_channel_is_picked_out_with_or_without_its_namespace(
 def test_cards_say_what_was_made_again_and_what_was_withdrawn(broker: Broker, summaries: str) -> None:
     lines = tail(broker, summaries, "--from", "earliest", "--as", "cards", "--limit", 5)
     text = "\n".join(lines)
-    again = "default/general:0-9:remember: made again after its messages changed, revision 1"
+    again = "default/general:0-9:remember: revision 1, updated because its messages changed"
     assert lines.count(again) == 1
-    assert lines[-1] == "default/general:10-19:remember: withdrawn, all its messages were deleted"
+    assert lines[-1] == "default/general:10-19:remember: withdrawn because all its messages were deleted"
     assert text.count("Summary 0 of general.") == 2
     assert text.count("Summary 10 of general.") == 1
 
@@ -127,7 +127,7 @@ def test_a_record_of_something_else_is_named_and_passed_over(broker: Broker, top
     write(broker, topic, emission(GENERAL, 0))
     names = ["--brokers", broker.address, "--summaries", topic, "--from", "earliest"]
     done = run("tail", *names, "--as", "cards", "--limit", 2)
-    assert done.stderr.strip() == f"{topic}[0] offset 0: not a summary record of this version"
+    assert done.stderr.strip() == f"{topic}[0] offset 0: not a summary record that this version can read"
     assert "Summary 0 of general." in done.stdout
 
 

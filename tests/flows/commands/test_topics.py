@@ -32,10 +32,10 @@ def test_missing_topics_are_made_and_existing_ones_are_left(
 ) -> None:
     create(broker, topic)
     assert capsys.readouterr().out.splitlines() == [
-        f"{topic}-in: made, 3 partitions, kept for 7 days",
-        f"{topic}-dead: made, 3 partitions, kept for 7 days",
-        f"{topic}-out: made, 3 partitions, compacted",
-        f"{topic}-debug: made, 3 partitions, compacted",
+        f"{topic}-in: created, 3 partitions, kept for 7 days",
+        f"{topic}-dead: created, 3 partitions, kept for 7 days",
+        f"{topic}-out: created, 3 partitions, compacted",
+        f"{topic}-debug: created, 3 partitions, compacted",
     ]
     names = [f"{topic}-{name}" for name in ("in", "dead", "out", "debug")]
     assert broker.connection.partitions(names) == dict.fromkeys(names, 3)
@@ -50,7 +50,7 @@ def test_a_topic_with_other_partitions_is_a_warning(
     capsys.readouterr()
     create(broker, topic, partitions=8)
     first = capsys.readouterr().out.splitlines()[0]
-    assert first == f"{topic}-in: exists; warning: it has 3 partitions, not 8; adding some moves channels"
+    assert first == f"{topic}-in: exists; warning: it has 3 partitions, not 8; adding some would move channels"
 
 
 def test_retention_and_compaction_are_told_to_the_broker(tmp_path: Path, topic: str) -> None:
@@ -73,8 +73,8 @@ def test_a_topic_that_is_compacted_wrongly_is_a_warning(
         broker.create(f"{topic}-out", 3, **{"cleanup.policy": "delete"})
         create(broker, topic)
     lines = capsys.readouterr().out.splitlines()
-    assert "warning: it is compacted, so that messages with the same key replace each other" in lines[0]
-    assert "warning: it is not compacted, so that replaced and withdrawn summaries stay" in lines[2]
+    assert "warning: it is compacted, so messages with the same key replace each other" in lines[0]
+    assert "warning: it is not compacted, so replaced and withdrawn summaries are kept" in lines[2]
 
 
 def test_the_command_makes_the_topics_of_the_environment(broker: Broker, topic: str) -> None:
