@@ -1,1 +1,1 @@
-"""Kafka: source, sinks, connection and errors."""
+"""Kafka: the source, the sinks, the connection and its errors."""

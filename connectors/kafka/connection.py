@@ -1,4 +1,4 @@
-"""How to reach a Kafka cluster, and which of the errors of `kafka.errors` a failure is."""
+"""Connect to a Kafka cluster, and turn failures into the errors of `backscroll.connectors.kafka.errors`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,14 @@ _RETRY_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files in PEM form: the authorities to trust (the system's when None), and an own certificate."""
+    """TLS files in PEM format.
+
+    Args:
+        cafile: the certificate authorities to trust; None for the system's.
+        certfile: the client's own certificate.
+        keyfile: the key of that certificate.
+        check_hostname: whether a broker's certificate must match its host name.
+    """
 
     cafile: Path | None = None
     certfile: Path | None = None
@@ -69,10 +76,10 @@ class Tls:
     check_hostname: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """A context as kafka-python will make it.
+        """The same SSL context that kafka-python will create.
 
         Raises:
-            AuthenticationError: a file is missing or holds no certificate or key.
+            AuthenticationError: a file is missing, or contains no certificate or key.
         """
         context = ssl.create_default_context()
         context.check_hostname = self.check_hostname
@@ -87,13 +94,15 @@ class Tls:
                 context.load_cert_chain(self.certfile, self.keyfile)
         except (OSError, ssl.SSLError) as err:
             shown = " or ".join(map(str, named))
-            raise AuthenticationError(f"TLS file {shown}: no certificate and key in PEM form") from err
+            raise AuthenticationError(
+                f"TLS file {shown}: expected a certificate and its key in PEM format"
+            ) from err
         return context
 
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """A login: user name and password, or for OAUTHBEARER where tokens come from."""
+    """A SASL login: user name and password, or for OAUTHBEARER the source of tokens."""
 
     mechanism: Mechanism
     username: str | None = None
@@ -104,10 +113,10 @@ class Sasl:
         if self.mechanism == "OAUTHBEARER" and self.tokens is None:
             raise AuthenticationError("OAUTHBEARER needs a token file or a token endpoint")
         if self.mechanism != "OAUTHBEARER" and (not self.username or self.password is None):
-            raise AuthenticationError(f"{self.mechanism} needs a user name and a password")
+            raise AuthenticationError(f"SASL {self.mechanism} needs a user name and a password")
 
     def options(self) -> dict[str, Any]:
-        """kafka-python's keyword arguments."""
+        """Keyword arguments for kafka-python's clients."""
         options: dict[str, Any] = {"sasl_mechanism": self.mechanism}
         if self.mechanism == "OAUTHBEARER":
             return {**options, "sasl_oauth_token_provider": self.tokens}
@@ -117,7 +126,7 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """Brokers (`host:port`) to ask for the cluster first, and how to speak and log in to them."""
+    """How to connect to a Kafka cluster: its bootstrap brokers (`host:port`), TLS, and the login."""
 
     brokers: tuple[str, ...] = ("127.0.0.1:9092",)
     security_protocol: Protocol = "PLAINTEXT"
@@ -127,11 +136,11 @@ class KafkaConnection:
 
     def __post_init__(self) -> None:
         if not self.brokers:
-            raise UnreachableError("no Kafka broker is named: give host:port")
+            raise UnreachableError("no Kafka broker given: expected host:port")
         for broker in self.brokers:
             host, _, port = broker.rpartition(":")
             if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-                raise UnreachableError(f"Kafka broker {broker!r}: write it as host:port")
+                raise UnreachableError(f"Kafka broker {broker!r}: expected host:port")
         if self.security_protocol.startswith("SASL") and self.sasl is None:
             raise AuthenticationError(f"{self.security_protocol} needs a SASL mechanism and a login")
 
@@ -140,13 +149,13 @@ class KafkaConnection:
 
     @property
     def encrypted(self) -> bool:
-        """Whether the brokers are spoken to by TLS."""
+        """Whether the connection uses TLS."""
         return self.security_protocol in ("SSL", "SASL_SSL")
 
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments for kafka-python's consumer, producer and admin client.
 
-        They hold the password in clear: do not log them.
+        They contain the password in plain text: do not log them.
         """
         options: dict[str, Any] = {
             "bootstrap_servers": list(self.brokers),
@@ -165,10 +174,10 @@ class KafkaConnection:
         return options
 
     def connect(self, client: Callable[..., C], **options: Any) -> tuple[C, KafkaNetClient]:
-        """Make a client of kafka-python that has reached the cluster, and its network part.
+        """Create a kafka-python client that has reached the cluster; returns it and its network client.
 
         Raises:
-            KafkaError: no broker answered within ten seconds, or they refuse the login.
+            KafkaError: no broker answered within ten seconds, or the login was rejected.
         """
         if self.encrypted:
             self._check_tls()
@@ -181,7 +190,7 @@ class KafkaConnection:
         try:
             made = client(**{**self.client_options(), "kafka_client": keep, **options})
         except errors.KafkaError as err:
-            for net in nets:  # the thread and sockets of a client that was not made stay otherwise
+            for net in nets:  # a failed client would leave its thread and sockets open
                 with suppress(Exception):
                     net.close()
             raise self.explain(err) from err
@@ -191,7 +200,7 @@ class KafkaConnection:
         """How many partitions each topic has.
 
         Raises:
-            TopicError: a topic does not exist or may not be described.
+            TopicError: a topic does not exist, or the login may not describe it.
             KafkaError: as `connect`.
         """
         names = list(topics)
@@ -205,28 +214,28 @@ class KafkaConnection:
         for name in names:
             code = described[name]["error_code"] if name in described else 3
             if code == errors.TopicAuthorizationFailedError.errno:
-                raise TopicError(f"topic {name!r} of {self}: this login may not use it: ask for an ACL")
+                raise TopicError(f"topic {name!r} on {self}: access denied: ask for an ACL for this login")
             if code != 0:
-                msg = f"topic {name!r} does not exist on {self}: make it with `backscroll topics create`"
+                msg = f"topic {name!r} does not exist on {self}: create it with `backscroll topics create`"
                 raise TopicError(msg)
         return {name: len(described[name]["partitions"]) for name in names}
 
     def explain(self, err: Exception) -> KafkaError:
-        """What a failure of kafka-python means, as an error of this module; looks again why none answers."""
+        """Translate an error of kafka-python; if no broker answers, probe them again to find out why."""
         if isinstance(err, KafkaError):
             return err
         if isinstance(err, errors.TopicAuthorizationFailedError):
-            return TopicError(f"{self}: this login may not use the topic: ask for an ACL")
+            return TopicError(f"{self}: access to the topic denied: ask for an ACL for this login")
         if isinstance(err, errors.SaslAuthenticationFailedError | errors.AuthorizationError):
             who = f" of {self.sasl.username!r}" if self.sasl and self.sasl.username else ""
-            how = f" by {self.sasl.mechanism}" if self.sasl else ""
-            return AuthenticationError(f"{self} refuses the login{who}{how}: check the kafka_ settings of it")
+            how = f" with {self.sasl.mechanism}" if self.sasl else ""
+            return AuthenticationError(f"{self} rejected the login{who}{how}: check the kafka_ settings")
         if isinstance(err, errors.RetriableError):
             return self._why_unreachable()
-        return KafkaError(f"{self}: {type(err).__name__}: see the log of the broker")
+        return KafkaError(f"{self}: {type(err).__name__}: see the broker's log")
 
     def _check_tls(self) -> None:
-        """Shake hands once: kafka-python waits without end for who does not, and tells no reason."""
+        """Do one TLS handshake first: kafka-python would wait forever for it and give no reason."""
         self.tls.context()
         deadline = time.monotonic() + START_SECONDS
         while True:
@@ -248,7 +257,7 @@ class KafkaConnection:
         for broker in self.brokers:
             failure = self._probe(broker)
             if failure is None:
-                msg = f"{broker} answers, but no Kafka session came about within {START_SECONDS:.0f} s"
+                msg = f"{broker} is reachable, but no Kafka session was set up within {START_SECONDS:.0f} s"
                 check = "kafka_security_protocol, the login and the advertised listeners"
                 return UnreachableError(f"{msg}: check {check}")
             if isinstance(failure, KafkaError):
@@ -258,7 +267,7 @@ class KafkaConnection:
         return UnreachableError(f"no Kafka broker at {self} ({why}): start one or set kafka_brokers")
 
     def _probe(self, broker: str) -> KafkaError | OSError | None:
-        """Connect, and shake hands where TLS is spoken; what fails, or None."""
+        """Connect, including the TLS handshake if enabled; returns the failure, or None."""
         host, _, port = broker.rpartition(":")
         host = host.strip("[]")
         try:
@@ -269,10 +278,10 @@ class KafkaConnection:
                     except TimeoutError as err:
                         raise ssl.SSLError("no answer to the handshake") from err
         except ssl.SSLCertVerificationError as err:
-            msg = f"{broker}: its certificate is not trusted ({err.verify_message}): name its CA"
+            msg = f"{broker}: its certificate is not trusted ({err.verify_message}): set its CA"
             return AuthenticationError(f"{msg} in kafka_tls_ca_file")
         except ssl.SSLError:
-            msg = f"{broker} does not speak TLS, or refuses this client's certificate"
+            msg = f"{broker} does not use TLS, or rejected this client's certificate"
             return UnreachableError(f"{msg}: check kafka_security_protocol and kafka_tls_cert_file")
         except OSError as err:
             return err

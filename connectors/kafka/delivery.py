@@ -1,4 +1,4 @@
-"""Delivering records to Kafka: all replicas acknowledge every one, or an error says how many they did not."""
+"""Deliver records to Kafka: all replicas acknowledge each record, or an error says how many are missing."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _LOG = logging.getLogger(__name__)
 _DELIVERY_SECONDS = 120.0
 
 
-_STOPPING_SECONDS = 1.0  # for brokers that are there to acknowledge, when the program is to end
+_STOPPING_SECONDS = 1.0  # to wait for acknowledgements when the program is stopping
 
 
-_SILENT_SECONDS = 1.0  # without an acknowledgement before that is worth a line in the log
+_SILENT_SECONDS = 1.0  # without an acknowledgement, before a log line says so
 
 
 _LOOK_SECONDS = 0.1
 
 
-_REFUSALS = 3  # of the same record, each time by a new producer, before it is believed
+_REFUSALS = 3  # of the same record, each with a new producer, before giving up
 
 
 _REOPEN_MS = 1000
@@ -47,20 +47,20 @@ _LINGER_MS = 5
 _BATCH_BYTES = 256 * 1024
 
 
-_REQUEST_BYTES = 16 * 1024 * 1024  # the brokers' own limit, 1 MiB unless set, comes first
+_REQUEST_BYTES = 16 * 1024 * 1024  # above the brokers' own limit, 1 MiB by default
 
 
 _TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """The partition of a key among so many, as Java's default partitioner chooses it."""
+    """The partition of a key, as Java's default partitioner chooses it."""
     return int((murmur2(key.encode()) & 0x7FFFFFFF) % partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to write; without a partition its key decides. `name` is for errors, never chat text."""
+    """A record to write. Without a partition, its key decides. `name` is for errors; never chat text."""
 
     name: str
     value: bytes | None
@@ -76,16 +76,16 @@ class Record:
 
 
 class Delivery:
-    """Writes records to one topic in order; the same records may be written again after a failure.
+    """Writes records to one topic in order. After a failure, the same records may be written again.
 
     Args:
         connection: the cluster.
-        topic: has to exist.
-        stopping: whether the program is to end, so that brokers that are away are not waited for.
-        too_large: what to write in place of a record that the brokers find too large, or raises.
+        topic: the topic; it must exist.
+        stopping: returns whether the program is stopping, so that unreachable brokers are not waited for.
+        too_large: returns the record to write instead of one that exceeds the brokers' limit, or raises.
 
     Raises:
-        KafkaError: the cluster does not answer, refuses the login, or has no such topic.
+        KafkaError: the cluster does not answer, rejects the login, or does not have the topic.
     """
 
     def __init__(
@@ -105,15 +105,16 @@ class Delivery:
         self._producer: KafkaProducer | None = self._open()
 
     def deliver(self, records: Sequence[Record]) -> None:
-        """Write records and wait until all are acknowledged; tries for two minutes.
+        """Write records and wait until all are acknowledged; retries for up to two minutes.
 
         Raises:
-            UndeliveredError: they were not, or the program is to end; they have to be written again.
-            KafkaError: the brokers refuse them.
+            UndeliveredError: some records were not acknowledged in time, or the program is stopping.
+                They must be written again.
+            KafkaError: the brokers reject the records.
         """
         pending = list(records)
         deadline = time.monotonic() + _DELIVERY_SECONDS
-        alone = False  # one at a time: a batch fails as a whole, for the sake of one record in it
+        alone = False  # one at a time, as one bad record makes its whole batch fail
         refusals = 0
         while pending:
             written, err = self._attempt(pending[:1] if alone else pending, deadline)
@@ -124,7 +125,7 @@ class Delivery:
                 continue
             if isinstance(err, errors.AuthorizationError | errors.SaslAuthenticationFailedError):
                 raise self._connection.explain(err) from err
-            # A producer that has failed may have lost its place, or its identity at the broker.
+            # A failed producer may have lost its sequence, or its identity at the broker.
             self._give_up_producer()
             if alone and isinstance(err, _TOO_LARGE):
                 pending[0] = self._too_large(pending[0])
@@ -137,14 +138,14 @@ class Delivery:
             alone = True
 
     def close(self) -> None:
-        """End the producer; never raises."""
+        """Close the producer; never raises."""
         if self._producer is not None:
             with suppress(Exception):
                 self._producer.close(timeout=2)
             self._producer = None
 
     def _attempt(self, records: Sequence[Record], deadline: float) -> tuple[int, BaseException | None]:
-        """Write all; returns how many from the first on were acknowledged, and why no more were."""
+        """Write all records; returns how many, counted from the first, were acknowledged, and the error."""
         if self._producer is None:
             self._reopen(len(records), deadline)
         assert self._producer is not None
@@ -179,7 +180,9 @@ class Delivery:
         now = time.monotonic()
         if now - began > _SILENT_SECONDS and not self._warned:
             self._warned = True
-            _LOG.warning("topic %s: nothing is acknowledged: trying on for two minutes", self.topic)
+            _LOG.warning(
+                "topic %s: no acknowledgement from the brokers: retrying for two minutes", self.topic
+            )
         ending = self._stopping() and now - began > _STOPPING_SECONDS
         if not ending and now < deadline:
             return
@@ -187,11 +190,11 @@ class Delivery:
         raise self._undelivered(records)
 
     def _undelivered(self, records: int) -> UndeliveredError:
-        why = f"topic {self.topic!r} of {self._connection} does not acknowledge"
+        why = f"topic {self.topic!r} on {self._connection}: no acknowledgement from the brokers"
         return UndeliveredError(f"{why}: {records} records will be sent again after a restart")
 
     def _refused(self, record: Record, err: BaseException) -> KafkaError:
-        what = f"{self._connection} refuses {record.name} for topic {self.topic!r} ({type(err).__name__})"
+        what = f"{self._connection} rejected {record.name} for topic {self.topic!r} ({type(err).__name__})"
         return KafkaError(f"{what}: check the topic's configuration")
 
     def _open(self, **options: int) -> KafkaProducer:
@@ -221,9 +224,9 @@ class Delivery:
                 self._check_time(records, began, deadline)
 
     def _give_up_producer(self) -> None:
-        """End the producer without its unsent records: sent later, they would overtake newer ones."""
+        """Close the producer and drop its unsent records, which could otherwise arrive out of order."""
         if self._producer is not None:
-            # `close` alone waits for what cannot be sent, and then leaves its thread at it.
+            # `close` alone waits for records that cannot be sent, then leaves its thread running.
             self._producer._sender.force_close()
             self._producer._sender.join(2.0)
             with suppress(Exception):

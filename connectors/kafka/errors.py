@@ -1,15 +1,16 @@
-"""What can go wrong with Kafka that is a user's to mend.
+"""Kafka errors that a user can fix.
 
     KafkaError
-    ├── UnreachableError      no broker answers, or what answers is not Kafka
-    ├── AuthenticationError   the brokers refuse the login, the certificate is not trusted
-    ├── TopicError            a topic does not exist or may not be used
-    ├── OffsetError           the place to read on from is gone
+    ├── UnreachableError      no broker answers, or the server is not Kafka
+    ├── AuthenticationError   the login is rejected, or a certificate is not trusted
+    ├── TopicError            a topic does not exist, or access is denied
+    ├── OffsetError           the offset to resume from no longer exists
     ├── BatchError            records cannot be decoded: a codec is missing, or they are corrupt
-    ├── RecordTooLargeError   a record exceeds what the brokers take
+    ├── RecordTooLargeError   a record exceeds the brokers' size limit
     └── UndeliveredError      records were not acknowledged; they are sent again after a restart
 
-An error is one line that says what, where, and what would be right. It never holds chat text or secrets.
+Each message is one line: the problem, where it occurred, and how to fix it. It never contains chat text or
+secrets.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ __all__ = [
 
 
 class KafkaError(BackscrollError):
-    """Something about Kafka is the user's to mend; one line says what would be right."""
+    """A Kafka error that the user can fix; the message says how, in one line."""
 
 
 class UnreachableError(KafkaError):
-    """No broker answers, or what answers there is not Kafka."""
+    """No broker answers, or the server at that address is not Kafka."""
 
 
 class AuthenticationError(KafkaError):
-    """The brokers refuse the login, or their certificate is not trusted."""
+    """The brokers reject the login, or their certificate is not trusted."""
 
 
 class TopicError(KafkaError):
-    """A topic does not exist or may not be used."""
+    """A topic does not exist, or access to it is denied."""
 
 
 class OffsetError(KafkaError):
-    """The place to read on from is gone: retention has deleted it, or the topic was made anew."""
+    """The offset to resume from no longer exists: retention deleted it, or the topic was recreated."""
 
 
 class BatchError(KafkaError):
@@ -53,8 +54,8 @@ class BatchError(KafkaError):
 
 
 class RecordTooLargeError(KafkaError):
-    """A record exceeds what the brokers take."""
+    """A record exceeds the brokers' size limit."""
 
 
 class UndeliveredError(KafkaError):
-    """Records were not acknowledged in time; the epoch is replayed and they are sent again."""
+    """Records were not acknowledged in time. After a restart the epoch is replayed, which resends them."""

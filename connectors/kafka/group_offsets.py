@@ -1,7 +1,7 @@
-"""Commits how far reading has come to a consumer group, for lag tools and autoscalers.
+"""Commit read offsets to a consumer group, for lag tools and autoscalers.
 
-Bytewax keeps the offsets that count. These are informational: the group is never joined, and what
-goes wrong is logged once and hurts nothing.
+These offsets are informational only: Bytewax keeps the ones used for recovery, and the group is never
+joined. A failure to commit is logged once and has no other effect.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _TIMEOUT_MS = 5000
 
 
 class GroupOffsets:
-    """One a process: a thread commits about once a second what is durable by now.
+    """Commits the durable offsets about once a second, on one thread per process.
 
-    A snapshot is durable once its epoch is written, so that the one before the latest is taken.
+    A snapshot is durable once its epoch is written, so the snapshot before the latest is committed.
     """
 
     def __init__(self, connection: KafkaConnection, group: str) -> None:
@@ -42,7 +42,7 @@ class GroupOffsets:
         self._warned = False
 
     def snapshot(self, topic: str, partition: int, offset: int) -> None:
-        """Tell that a snapshot with this next offset was taken; returns at once."""
+        """Note that a snapshot with this next offset was taken; returns at once."""
         place = TopicPartition(topic, partition)
         with self._lock:
             if place in self._latest:
@@ -53,7 +53,7 @@ class GroupOffsets:
                 self._thread.start()
 
     def close(self) -> None:
-        """Commit a last time, and end the thread; takes a second at most."""
+        """Commit one last time and stop the thread; takes at most a second."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(1.0)
@@ -92,4 +92,4 @@ class GroupOffsets:
         if not self._warned:
             self._warned = True
             why = type(err).__name__
-            _LOG.warning("group %s: offsets cannot be committed (%s): lag looks stale", self._group, why)
+            _LOG.warning("group %s: cannot commit offsets (%s): lag will look stale", self._group, why)

@@ -1,4 +1,4 @@
-"""Asks the brokers about once a second where partitions end: do they answer, and does anything wait?"""
+"""Ask the brokers for the end of each partition about once a second: are they up, and is there a backlog?"""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _TIMEOUT_MS = 2000
 
 
 class BrokerMonitor:
-    """A thread with a client of its own, which goes on while the worker's thread stands.
+    """Monitors the brokers on a separate thread and client, so that it works while the worker is blocked.
 
     Args:
         connection: the cluster.
-        parts: the partitions to ask for, as `topic:partition`; nothing is asked while there are none.
+        parts: returns the partitions to ask for, as `topic:partition`; if none, nothing is asked.
     """
 
     def __init__(self, connection: KafkaConnection, parts: Callable[[], Collection[str]]) -> None:
@@ -40,17 +40,17 @@ class BrokerMonitor:
         self._thread = threading.Thread(target=self._run, name="kafka-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start monitoring."""
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread; waits for a second at most."""
+        """Stop the thread; waits at most a second."""
         self._stop.set()
         self._thread.join(1.0)
 
     @property
     def answering(self) -> float | None:
-        """Since when every question was answered, on the monotonic clock; None while the last was not."""
+        """Since when every request was answered (monotonic clock); None if the last one was not."""
         return self._answering
 
     @property
@@ -67,7 +67,7 @@ class BrokerMonitor:
             try:
                 consumer = consumer or self._open()
                 ends = consumer.end_offsets(places, timeout_ms=_TIMEOUT_MS)
-            except Exception as err:  # whatever it is: the brokers do not answer
+            except Exception as err:  # any error means that the brokers do not answer
                 _LOG.debug("the brokers do not answer: %s", type(err).__name__)
                 self._answering = None
                 continue

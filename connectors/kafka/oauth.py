@@ -1,6 +1,6 @@
-"""Where the bearer token of SASL OAUTHBEARER comes from: a file, or an OAuth 2 token endpoint.
+"""Bearer tokens for SASL OAUTHBEARER, from a file or an OAuth 2 token endpoint.
 
-    TokenFile      read anew for every connection, as the projected tokens of Kubernetes want it
+    TokenFile      read again for every connection, as the projected tokens of Kubernetes require
     TokenEndpoint  the client-credentials grant (RFC 6749, section 4.4)
 
 kafka-python asks for a token on its network thread each time it connects.
@@ -26,21 +26,21 @@ __all__ = ["TokenEndpoint", "TokenError", "TokenFile"]
 _TIMEOUT = 10.0  # seconds for the endpoint to answer
 
 
-_SPARE = 30.0  # seconds before its expiry in which a token is not used any more
+_SPARE = 30.0  # seconds before its expiry after which a token is no longer used
 
 
 class TokenError(RuntimeError):
-    """No token can be had; one line says where it was looked for and what would be right."""
+    """No token is available. The message is one line: the source, the problem, the fix."""
 
 
 @dataclass(frozen=True)
 class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
-    """A token in a file, read anew each time."""
+    """A token in a file, which is read again each time."""
 
     path: Path
 
     def token(self) -> str:
-        """The token, without the space around it.
+        """The token, without surrounding white space.
 
         Raises:
             TokenError: the file cannot be read or is empty.
@@ -51,18 +51,18 @@ class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
             why = err.strerror if isinstance(err, OSError) else "not text"
             raise TokenError(f"token file {self.path}: {why}: check kafka_token_file") from err
         if not token:
-            raise TokenError(f"token file {self.path} is empty: it has to hold a bearer token")
+            raise TokenError(f"token file {self.path} is empty: expected a bearer token")
         return token
 
 
 @dataclass(frozen=True)
 class TokenEndpoint(AbstractTokenProvider):  # type: ignore[misc]
-    """The client-credentials grant of an OAuth 2 server; a token is kept until shortly before it ends.
+    """The client-credentials grant of an OAuth 2 server; a token is reused until shortly before it expires.
 
     Args:
         url: the token endpoint.
-        client_id, client_secret: sent by HTTP Basic authentication.
-        scope: requested, when set.
+        client_id, client_secret: credentials, sent with HTTP Basic authentication.
+        scope: the scope to request, if any.
     """
 
     url: str
@@ -73,10 +73,10 @@ class TokenEndpoint(AbstractTokenProvider):  # type: ignore[misc]
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def token(self) -> str:
-        """A token that is good for half a minute at least.
+        """A token that is valid for at least another 30 seconds.
 
         Raises:
-            TokenError: the endpoint does not answer, refuses, or answers with something else.
+            TokenError: the endpoint does not answer, refuses, or returns no token.
         """
         with self._lock:
             for token, ends in self._kept.items():
@@ -105,12 +105,12 @@ class TokenEndpoint(AbstractTokenProvider):  # type: ignore[misc]
             return str(answer["access_token"]), float(answer.get("expires_in", 60))
         except urllib.error.HTTPError as err:
             err.close()
-            msg = f"token endpoint {self.url} answers {err.code}: check the client id, secret and scope"
+            msg = f"token endpoint {self.url} returned {err.code}: check the client id, secret and scope"
             raise TokenError(msg) from None
         except OSError as err:
             reason = getattr(err, "reason", None) or err
             msg = f"token endpoint {self.url} cannot be reached ({reason}): check kafka_token_url"
             raise TokenError(msg) from None
         except (KeyError, TypeError, AttributeError, ValueError) as err:
-            msg = f"token endpoint {self.url} answers without an access_token: check kafka_token_url"
+            msg = f"token endpoint {self.url} returned no access_token: check kafka_token_url"
             raise TokenError(msg) from err

@@ -1,4 +1,4 @@
-"""Reading one partition with kafka-python: where to begin, and what to do when the place is gone."""
+"""Read one partition with kafka-python: where to start, and what to do if an offset no longer exists."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ OnLost: TypeAlias = Literal["stop", "earliest"]
 BATCH = 128
 
 
-_ANSWER_MS = 10_000  # for the broker to tell offsets
+_ANSWER_MS = 10_000  # for the broker to return offsets
 
 
-_GLANCE_MS = 200  # the same, where it does not matter much
+_GLANCE_MS = 200  # the same, if the answer is not essential
 
 
 _CODECS = {"python-snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstandard": codec.has_zstd}
@@ -34,7 +34,7 @@ _CODECS = {"python-snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstandard":
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The offset to read on from; `lost` messages before it were passed over, for the reason `warning`."""
+    """The offset to continue from. `lost` messages before it were skipped; `warning` says why."""
 
     offset: int
     lost: int = 0
@@ -42,10 +42,10 @@ class Place:
 
 
 class PartitionReader:
-    """kafka-python's consumer of one partition. Its errors are those of `kafka.errors`, but for three.
+    """A kafka-python consumer of one partition. Apart from those documented, it raises `kafka.errors`.
 
     Raises:
-        KafkaError: the cluster does not answer within ten seconds, or refuses the login.
+        KafkaError: the cluster does not answer within ten seconds, or rejects the login.
     """
 
     def __init__(self, connection: KafkaConnection, at: TopicPartition) -> None:
@@ -66,12 +66,12 @@ class PartitionReader:
         self._consumer.assign([at])
 
     def begin(self, offset: int | None, start: Start, on_lost: OnLost) -> Place:
-        """Seek to an offset, or where there is none to `start`; takes as long as the broker.
+        """Seek to an offset, or to `start` if it is None; blocks until the broker answers.
 
-        An offset beyond the end shows only when it is fetched.
+        An offset beyond the end is noticed only when it is fetched.
 
         Raises:
-            OffsetError: retention has deleted what stood there, and the policy is to stop.
+            OffsetError: retention has deleted the offset, and the policy is to stop.
             BatchError: as `poll`.
             KafkaError: the partition's broker does not answer.
         """
@@ -90,15 +90,15 @@ class PartitionReader:
         """Records that have arrived, at most `BATCH`; never waits.
 
         Raises:
-            BatchError: the next records cannot be decoded. The reader has to be closed: kafka-python
-                would loop for ever over what is left of them.
+            BatchError: the next records cannot be decoded. Close the reader then: kafka-python would
+                loop forever over the rest of them.
         """
         return self._poll(0)
 
     def find(self, offset: int, on_lost: OnLost, highwater: int = 0) -> Place:
-        """Seek to where to go on from an offset that the broker does not know, or that is beyond its end.
+        """Seek to where to continue if the broker does not know an offset, or it is beyond the end.
 
-        A `highwater` that it told lately is believed more than what it says of the end.
+        The end is the broker's answer or the recent `highwater`, whichever is greater.
 
         Raises:
             OffsetError: the policy is to stop.
@@ -108,7 +108,7 @@ class PartitionReader:
         return place
 
     def is_last_committed(self, offset: int) -> bool:
-        """Whether only records of open transactions lie beyond an offset; asks the broker for it."""
+        """Ask the broker whether only records of open transactions lie beyond an offset."""
         try:
             ends = self._consumer.end_offsets([self._at], timeout_ms=_GLANCE_MS)
         except errors.KafkaError:
@@ -116,28 +116,28 @@ class PartitionReader:
         return int(ends[self._at]) == offset
 
     def seek(self, offset: int) -> None:
-        """Read on from an offset."""
+        """Continue reading from an offset."""
         self._consumer.seek(self._at, offset)
 
     @property
     def position(self) -> int | None:
-        """The offset of the next record, beyond those that are no messages."""
+        """The offset of the next record; transaction markers are skipped."""
         position: int | None = self._consumer.position(self._at, timeout_ms=0)
         return position
 
     @property
     def highwater(self) -> int | None:
-        """The end of the partition as the last answer told it; None before the first."""
+        """The end of the partition according to the last fetch; None before the first."""
         highwater: int | None = self._consumer.highwater(self._at)
         return highwater
 
     @property
     def connected(self) -> bool:
-        """Whether any broker of the cluster is connected."""
+        """Whether there is a connection to any broker of the cluster."""
         return any(self._net.connected(broker.node_id) for broker in self._net.cluster.brokers())
 
     def close(self) -> None:
-        """End the consumer's thread and connections; never raises."""
+        """Close the consumer's thread and connections; never raises."""
         with suppress(Exception):
             self._consumer.close(autocommit=False, timeout_ms=1000 if self.connected else 50)
 
@@ -148,20 +148,20 @@ class PartitionReader:
             raise self._undecodable(err) from None
         except (errors.KafkaError, KafkaError):
             raise
-        except Exception as err:  # each codec has errors of its own
+        except Exception as err:  # each codec raises its own errors
             raise self._undecodable(err) from None
         return records
 
     def _undecodable(self, err: Exception) -> BatchError:
-        """What is wrong with the next records; the text of `err` is left out, as it may quote them."""
+        """Why the next records cannot be decoded; leaves out the text of `err`, which may quote them."""
         where = f"{self._name}: the records at offset {self.position}"
         missing = [package for package, installed in _CODECS.items() if not installed()]
         if isinstance(err, errors.UnsupportedCodecError) and missing:
             why = f"are compressed with a codec that is not installed: pip install {' '.join(missing)}"
             return BatchError(f"{where} {why}")
-        mend = "restore them from another replica, or delete them with kafka-delete-records and set"
-        mend += " on_lost_offset to earliest"
-        return BatchError(f"{where} are corrupt ({type(err).__name__}): {mend}")
+        fix = "restore them from another replica, or delete them with kafka-delete-records and set"
+        fix += " on_lost_offset to earliest"
+        return BatchError(f"{where} are corrupt ({type(err).__name__}): {fix}")
 
     def _first(self, start: Start) -> int:
         if start == "earliest":
@@ -182,7 +182,7 @@ class PartitionReader:
         return int(offsets[self._at])
 
     def _end(self) -> int:
-        """The end, from a fetch as well: some brokers answer the question for it wrongly."""
+        """The end of the partition; also checked by a fetch, as some brokers report it wrongly."""
         end = self._told_end()
         self._consumer.seek(self._at, end)
         deadline = time.monotonic() + 2.0
@@ -192,14 +192,14 @@ class PartitionReader:
 
     def _after_loss(self, offset: int, first: int, end: int | None, on_lost: OnLost) -> Place:
         if end is not None and first <= offset <= end:
-            return Place(offset)  # a new leader did not know it for a moment
+            return Place(offset)  # for a moment a new leader did not know it
         lost = max(first - offset, 0)
         if lost or end is None:
-            what = f"offset {offset} is gone: the partition begins at {first} now, {lost:,} messages"
-            what += " were deleted by retention before they were read"
+            what = f"offset {offset} no longer exists: the partition now starts at {first}, and {lost:,}"
+            what += " messages were deleted by retention before they were read"
         else:
-            what = f"offset {offset} is beyond the end, {end}: the topic was made anew"
+            what = f"offset {offset} is beyond the end, {end}: the topic was recreated"
         if on_lost == "stop":
-            mend = f"set on_lost_offset to earliest to go on at {first}, or begin with a new recovery store"
-            raise OffsetError(f"{self._name}: {what}: {mend}")
-        return Place(first, lost, f"{self._name}: {what}: going on at {first}")
+            fix = f"set on_lost_offset to earliest to continue at {first}, or use a new recovery store"
+            raise OffsetError(f"{self._name}: {what}: {fix}")
+        return Place(first, lost, f"{self._name}: {what}: continuing at {first}")

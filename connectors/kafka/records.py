@@ -1,4 +1,4 @@
-"""A Kafka record as a message received, and the event time that a partition has reached."""
+"""Convert Kafka records to received messages, with the event time that the partition has reached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["receive"]
 
 
 def receive(record: Any, part: str, clock: EventClock, now: datetime) -> Received:
-    """A record of kafka-python as received; JSON objects are decoded, other bytes are judged later."""
+    """Wrap a kafka-python record. JSON objects are decoded; other bytes are validated later."""
     value = _value(record.value, record.key)
     return Received(
         value=value,
@@ -30,7 +30,7 @@ def receive(record: Any, part: str, clock: EventClock, now: datetime) -> Receive
 
 def _value(value: bytes | None, key: bytes | None) -> bytes | Mapping[str, Any] | MessageError:
     if value is None:
-        return MessageError("the record has no value: a message is a JSON object")
+        return MessageError("the record has no value: expected a JSON object")
     try:
         fields = orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -43,7 +43,7 @@ def _value(value: bytes | None, key: bytes | None) -> bytes | Mapping[str, Any] 
 
 
 def _name_channel(fields: dict[str, Any], key: bytes) -> None:
-    """Take the channel, and the namespace where it names one, from the record's key."""
+    """Take the channel, and the namespace if there is one, from the record's key."""
     try:
         text = key.decode()
     except UnicodeDecodeError:

@@ -1,10 +1,11 @@
-"""Summaries, dead letters and a debug stream as records of Kafka topics.
+"""Write summaries, dead letters and a debug stream to Kafka topics.
 
-A summary's key is its `summary_id`, and its partition the one of its channel, so that a compacted
-topic keeps the newest revision and a reader of one partition sees whole channels. A tombstone is a
-record without a value. Output is at least once, with equal ids and bodies. A record that the brokers
-find too large becomes a dead letter and a tombstone, so that no older revision stays, and a dead letter
-is made small enough: neither ends the engine.
+A summary's key is its `summary_id`, so that a compacted topic keeps the newest revision. Its partition is
+that of its channel, so that a reader of one partition sees whole channels. A tombstone is a record without
+a value. Delivery is at least once; repeated records have the same id and body.
+
+Records above the brokers' size limit do not stop the engine. A summary becomes a dead letter and a
+tombstone, so that no older revision remains; a dead letter is shortened.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from backscroll.operators.summary.record import VERSION, Emission
 
 __all__ = ["KafkaDeadLetters", "KafkaDebug", "KafkaSink"]
 
-_SHORT, _FEW = 4096, 16  # bytes of a key or header, and headers, of a dead letter that was too large
+_SHORT, _FEW = 4096, 16  # of a shortened dead letter: longest key or header in bytes, most headers
 
 
 X = TypeVar("X")
 
 
 class _Partition(StatelessSinkPartition[Any]):
-    """Writes what `record` makes of each item, and waits until all of a batch are acknowledged."""
+    """Converts each item with `record`, writes it, and waits until the whole batch is acknowledged."""
 
     def __init__(self, delivery: Delivery, record: Callable[[Any, int], Record]) -> None:
         self._delivery = delivery
         self._record = record
 
     def write_batch(self, items: list[Any]) -> None:
-        """Bytewax: blocks until delivered; what it raises replays the epoch."""
+        """Bytewax: blocks until delivered; after an exception the epoch is replayed."""
         partitions = self._delivery.partitions
         self._delivery.deliver([self._record(item, partitions) for item in items])
 
@@ -48,7 +49,7 @@ class _Partition(StatelessSinkPartition[Any]):
 
 
 class _TopicSink(DynamicSink[X], ABC):
-    """Writes what `record` makes of each item to one topic."""
+    """Converts each item with `record` and writes it to one topic."""
 
     def __init__(self, connection: KafkaConnection, topic: str, *, stopping: Callable[[], bool]) -> None:
         self._connection = connection
@@ -56,18 +57,18 @@ class _TopicSink(DynamicSink[X], ABC):
         self._stopping = stopping
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:
-        """Bytewax: called once on each worker; raises a `KafkaError` where nothing can be written."""
+        """Bytewax: called once on each worker; raises a `KafkaError` if the topic cannot be written."""
         del step_id, worker_index, worker_count
         delivery = Delivery(self._connection, self._topic, stopping=self._stopping, too_large=self._shrink)
         return _Partition(delivery, self.record)
 
     @abstractmethod
     def record(self, item: X, partitions: int) -> Record:
-        """The record of an item."""
+        """The record to write for an item."""
 
     @abstractmethod
     def _shrink(self, record: Record) -> Record:
-        """What to write for a record that the brokers find too large, or raise."""
+        """Return what to write instead of a record above the brokers' size limit, or raise."""
 
 
 class KafkaSink(_TopicSink[tuple[str, Emission]]):
@@ -75,13 +76,13 @@ class KafkaSink(_TopicSink[tuple[str, Emission]]):
 
     Args:
         connection: the cluster.
-        topic: has to exist, and should be compacted.
-        dead_letters: gets the id of a summary that the brokers find too large, and the reason.
-        on_refused: called for each of those, once its dead letter is acknowledged and before the tombstone
-            that takes its place is written.
-        stopping: whether the program is to end, so that brokers that are away are not waited for.
+        topic: the topic; it must exist and should be compacted.
+        dead_letters: receives the id of a summary above the brokers' size limit, and the reason.
+        on_refused: called for each such summary, after its dead letter is acknowledged and before its
+            tombstone is written.
+        stopping: returns whether the program is stopping, so that unreachable brokers are not waited for.
 
-    Writing raises `UndeliveredError` when the brokers stay away.
+    Writing raises `UndeliveredError` if the brokers stay unreachable.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class KafkaSink(_TopicSink[tuple[str, Emission]]):
         self._on_refused = on_refused
 
     def record(self, item: tuple[str, Emission], partitions: int) -> Record:
-        """The record of an emission."""
+        """The record to write for an emission."""
         _, emission = item
         fields = {} if emission.body is None else orjson.loads(emission.body)
         return Record(
@@ -117,7 +118,7 @@ class KafkaSink(_TopicSink[tuple[str, Emission]]):
         if record.value is None:
             raise RecordTooLargeError(f"{record.name}: {_too_large(record, self._topic)}")
         reason = f"summary: {_too_large(record, self._topic)}"
-        letters = self._dead_letters.build("dead_letters", 0, 1)  # so rarely that none is kept open
+        letters = self._dead_letters.build("dead_letters", 0, 1)  # too rare to keep one open
         try:
             letters.write_batch([DeadLetter((("window", record.name),), reason, b"")])
         finally:
@@ -128,13 +129,13 @@ class KafkaSink(_TopicSink[tuple[str, Emission]]):
 
 
 class KafkaDebug(KafkaSink):
-    """Writes only the gaps and the memory of each summary, keyed and placed as the summary is.
+    """Writes only the gaps and the memory of each summary, with the summary's key and partition.
 
     Args: as `KafkaSink`.
     """
 
     def record(self, item: tuple[str, Emission], partitions: int) -> Record:
-        """The record of an emission, without its summary."""
+        """The record to write for an emission, without its summary."""
         record = super().record(item, partitions)
         if record.value is None:
             return record
@@ -144,21 +145,21 @@ class KafkaDebug(KafkaSink):
 
 
 class KafkaDeadLetters(_TopicSink[DeadLetter]):
-    """Writes rejected input as it came: value, key and headers, and headers that say why and whence.
+    """Writes rejected input unchanged (value, key and headers), with headers for the reason and origin.
 
-    The added ones are `backscroll-reason` and one for each part of the origin (`backscroll-topic`,
-    `backscroll-partition`, `backscroll-offset`). What had no bytes is written as JSON. A letter that
-    the brokers find too large is written without its bytes and without long keys and headers, and
-    `backscroll-omitted` says how many bytes it had.
+    The added headers are `backscroll-reason` and one for each part of the origin (`backscroll-topic`,
+    `backscroll-partition`, `backscroll-offset`). Input without bytes is written as JSON. A letter above
+    the brokers' size limit is written without its value and without long keys and headers;
+    `backscroll-omitted` then says how many bytes it had.
 
     Args:
         connection: the cluster.
-        topic: has to exist.
+        topic: the topic; it must exist.
         stopping: as for `KafkaSink`.
     """
 
     def record(self, item: DeadLetter, partitions: int) -> Record:
-        """The record of a letter."""
+        """The record to write for a dead letter."""
         del partitions
         letter = item
         where = dict(letter.origin)
@@ -174,7 +175,7 @@ class KafkaDeadLetters(_TopicSink[DeadLetter]):
             raise RecordTooLargeError(f"{record.name}: {_too_large(record, self._topic)}")
         short = [(name, value) for name, value in record.headers if len(name.encode()) + len(value) <= _SHORT]
         key = record.key if record.key is None or len(record.key) <= _SHORT else None
-        headers = (*short[-_FEW:], *_headers(omitted=f"{record.size} bytes"))  # ours stand last
+        headers = (*short[-_FEW:], *_headers(omitted=f"{record.size} bytes"))  # our own headers come last
         return replace(record, value=b"", key=key, headers=headers)
 
 
@@ -185,4 +186,4 @@ def _headers(**fields: object) -> tuple[tuple[str, bytes], ...]:
 
 
 def _too_large(record: Record, topic: str) -> str:
-    return f"{record.size:,} bytes are more than topic {topic!r} takes: raise its max.message.bytes"
+    return f"{record.size:,} bytes exceed the limit of topic {topic!r}: raise its max.message.bytes"

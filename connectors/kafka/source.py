@@ -1,7 +1,7 @@
 """Kafka topics as a Bytewax source: one Bytewax partition for each partition of a topic.
 
-A partition is assigned, not subscribed to: Bytewax's recovery store knows how far it was read. A
-channel has to live in one partition, or its messages interleave differently from run to run.
+Partitions are assigned, not subscribed to: Bytewax's recovery store keeps the offsets. Each channel must
+stay in one partition, or its messages interleave differently from run to run.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _THROTTLED = timedelta(milliseconds=20)
 _SHORTEST, _LONGEST = timedelta(milliseconds=1), timedelta(milliseconds=100)
 
 
-_AWAY_SECONDS = 1.0  # without a connection before that is worth a line in the log
+_AWAY_SECONDS = 1.0  # without a connection, before a log line says so
 
 
-_QUIET_SECONDS = 2.0  # without records that should be there: does an open transaction hold them back?
+_QUIET_SECONDS = 2.0  # without expected records, before checking whether an open transaction holds them back
 
 
-_TROUBLE_SECONDS = 10.0  # of nothing but errors before they are believed
+_TROUBLE_SECONDS = 10.0  # of nothing but errors, before giving up
 
 
-_MISPLACED_SECONDS = 5.0  # beyond the end before that is no election of a leader any more
+_MISPLACED_SECONDS = 5.0  # beyond the end; longer than the election of a leader takes
 
 
 class KafkaSource(FixedPartitionedSource[Received, State]):
@@ -58,12 +58,12 @@ class KafkaSource(FixedPartitionedSource[Received, State]):
 
     Args:
         connection: the cluster.
-        topics: to read all partitions of.
-        start: where to begin what has no snapshot: `earliest`, `latest`, or the first record whose
-            Kafka timestamp is not before a time.
-        on_lost: what to do where a snapshot's offset is gone: `stop`, or go on from the `earliest`.
-        lateness: how much older than the greatest event time a message may be.
-        group: consumer group to commit offsets to, for lag tools; None for none.
+        topics: the topics to read, with all their partitions.
+        start: where to start partitions without a snapshot: `earliest`, `latest`, or a time, for the first
+            record whose Kafka timestamp is not before it.
+        on_lost: what to do if a snapshot's offset no longer exists: `stop`, or continue at the `earliest`.
+        lateness: how much older than the latest event time a message may be.
+        group: a consumer group to commit offsets to, for lag tools; None to commit nothing.
         feed: the engine.
     """
 
@@ -88,7 +88,7 @@ class KafkaSource(FixedPartitionedSource[Received, State]):
         self._open = 0
 
     def list_parts(self) -> list[str]:
-        """Bytewax: every partition; also a check that the cluster answers and the topics exist.
+        """Bytewax: every partition. Also checks that the cluster answers and the topics exist.
 
         Raises:
             KafkaError: as `KafkaConnection.partitions`.
@@ -102,7 +102,7 @@ class KafkaSource(FixedPartitionedSource[Received, State]):
         del step_id
         version, offset, greatest = resume_state or (_VERSION, None, None)
         if version != _VERSION:
-            msg = f"{for_part}: the recovery store holds version {version}: this program reads {_VERSION}"
+            msg = f"{for_part}: the recovery store has version {version}: this program reads {_VERSION}"
             raise KafkaError(msg)
         topic, _, number = for_part.rpartition(":")
         at = TopicPartition(topic, int(number))
@@ -115,7 +115,7 @@ class KafkaSource(FixedPartitionedSource[Received, State]):
         return part
 
     def part_closed(self) -> None:
-        """A partition is done; the last one ends the commits."""
+        """Note that a partition is closed; the last one stops the commits."""
         self._open -= 1
         if self._open == 0 and self.lag is not None:
             self.lag.close()
@@ -132,7 +132,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
         self._reader: PartitionReader | None = None
         self._pause = _SHORTEST  # before the next poll; grows while nothing comes
         self._awake: datetime | None = None
-        self._quiet: float | None = None  # since when nothing came from a connected broker
+        self._quiet: float | None = None  # since when a connected broker sent nothing
         self._away: float | None = None
         self._trouble: float | None = None  # since when every answer was an error
         self._away_logged = False
@@ -140,10 +140,10 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
         self._feed.at_end(self._part, False)
 
     def open(self, reader: PartitionReader, start: Start) -> None:
-        """Begin to read; without it, the input ends at once.
+        """Start reading; without this call, the input ends at once.
 
         Raises:
-            KafkaError: the offset is gone, or the partition's broker does not answer.
+            KafkaError: the offset no longer exists, or the partition's broker does not answer.
         """
         try:
             self._go_on(reader.begin(self._next, start, self._source.on_lost))
@@ -207,12 +207,12 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
         self._source.part_closed()
 
     def _wait(self, pause: timedelta) -> list[Received]:
-        """Nothing to hand on for a while."""
+        """Return nothing, and ask again after the pause."""
         self._awake = datetime.now(UTC) + pause
         return []
 
     def _idle(self, reader: PartitionReader) -> None:
-        """Nothing came: find out whether this is the end, or the broker away."""
+        """Nothing arrived: find out whether this is the end or the broker is unreachable."""
         now = time.monotonic()
         if not self._check_connection(reader, now):
             return
@@ -243,11 +243,11 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
         self._away = self._away or now
         if not self._away_logged and now - self._away > _AWAY_SECONDS:
             self._away_logged = True
-            _LOG.warning("%s: the broker is away: trying on until it is back", self._part)
+            _LOG.warning("%s: the broker is unreachable: retrying until it is back", self._part)
         return False
 
     def _misplaced(self, reader: PartitionReader, highwater: int = 0) -> None:
-        """The broker does not know the offset: go on elsewhere or fail, as the policy says."""
+        """The broker does not know the offset: continue elsewhere or fail, depending on the policy."""
         self._quiet = None
         try:
             self._go_on(reader.find(self._next or 0, self._source.on_lost, highwater))
@@ -255,7 +255,7 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
             self._feed.fail(err)
             self._close_reader()
         except errors.KafkaError:
-            reader.seek(self._next or 0)  # the broker went away meanwhile: ask again later
+            reader.seek(self._next or 0)  # the broker is unreachable now: retry later
 
     def _go_on(self, place: Place) -> None:
         self._next = place.offset
@@ -264,12 +264,12 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
             self._feed.lost(self._at.topic, self._at.partition, place.lost)
 
     def _truncated(self, reader: PartitionReader, err: errors.LogTruncationError) -> None:
-        """An unclean election replaced records that were read: read their successors (KIP-320)."""
+        """An unclean election replaced records already read: read the new ones (KIP-320)."""
         found = err.divergent_offsets.get(self._at)
         if found is None:
             self._misplaced(reader)
             return
-        _LOG.warning("%s: the log was cut at offset %d: reading on from there", self._part, found.offset)
+        _LOG.warning("%s: the log was truncated at offset %d: continuing there", self._part, found.offset)
         reader.seek(found.offset)
         self._next = found.offset
 
@@ -279,20 +279,20 @@ class _KafkaPartition(StatefulSourcePartition[Received, State]):
             self._feed.at_end(self._part, at_end)
 
     def _troubled(self, err: Exception) -> None:
-        """An error that should not pass: believe it after a while, a refused login at once."""
+        """An error that is unlikely to pass: fail if it persists, or at once if access is denied."""
         now = time.monotonic()
         self._trouble = self._trouble or now
         why = f"{self._at.topic}[{self._at.partition}]: {type(err).__name__} at offset {self._next}"
         if isinstance(err, errors.AuthorizationError | errors.SaslAuthenticationFailedError):
-            self._feed.fail(KafkaError(f"{why}: this login may not read it any more: check it and its ACL"))
+            self._feed.fail(KafkaError(f"{why}: access denied: check the login and its ACL"))
         elif now - self._trouble > _TROUBLE_SECONDS:
-            self._feed.fail(KafkaError(f"{why}: it cannot be read: look at it with Kafka's own tools"))
+            self._feed.fail(KafkaError(f"{why}: cannot read the partition: check it with Kafka's own tools"))
         else:
             return
         self._close_reader()
 
     def _close_reader(self) -> None:
-        """End the input."""
+        """Close the reader, which ends the input."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None

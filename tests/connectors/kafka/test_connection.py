@@ -35,7 +35,7 @@ SECRET = "hunter2"
 
 @pytest.fixture
 def one_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait one second for a broker, not ten."""
+    """Wait only one second for a broker instead of ten."""
     monkeypatch.setattr(module, "START_SECONDS", 1.0)
 
 
@@ -43,7 +43,7 @@ def settings(**fields: Any) -> KafkaSettings:
     return KafkaSettings(**{f"kafka_{name}": value for name, value in fields.items()})
 
 
-def test_the_settings_default_to_a_broker_of_this_machine() -> None:
+def test_the_default_broker_is_on_this_machine() -> None:
     connection = kafka_connection(KafkaSettings())
     assert connection == KafkaConnection(("127.0.0.1:9092",))
     options = connection.client_options()
@@ -59,7 +59,7 @@ def test_lists_in_the_settings_are_comma_separated() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_password_login_becomes_options_of_the_client(mechanism: str) -> None:
+def test_a_password_login_is_passed_to_the_client(mechanism: str) -> None:
     given = settings(security_protocol="SASL_SSL", sasl_mechanism=mechanism, username="ana", password=SECRET)
     options = kafka_connection(given).client_options()
     assert options["sasl_mechanism"] == mechanism
@@ -69,7 +69,7 @@ def test_a_password_login_becomes_options_of_the_client(mechanism: str) -> None:
         assert options.keys() <= client.DEFAULT_CONFIG.keys()
 
 
-def test_tls_files_become_options_of_the_client() -> None:
+def test_tls_files_are_passed_to_the_client() -> None:
     given = settings(
         security_protocol="SSL",
         tls_ca_file="ca.pem",
@@ -87,7 +87,7 @@ def test_tls_files_become_options_of_the_client() -> None:
     }
 
 
-def test_a_token_file_is_read_anew_each_time(tmp_path: Path) -> None:
+def test_a_token_file_is_read_again_each_time(tmp_path: Path) -> None:
     path = tmp_path / "token"
     given = settings(security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", token_file=path)
     provider = kafka_connection(given).client_options()["sasl_oauth_token_provider"]
@@ -103,7 +103,7 @@ def test_a_token_file_is_read_anew_each_time(tmp_path: Path) -> None:
         provider.token()
 
 
-def test_a_token_endpoint_is_asked_with_the_client_credentials_and_its_token_kept() -> None:
+def test_a_token_is_requested_with_the_client_credentials_and_reused() -> None:
     with token_server() as server:
         given = settings(
             security_protocol="SASL_SSL",
@@ -119,7 +119,7 @@ def test_a_token_endpoint_is_asked_with_the_client_credentials_and_its_token_kep
     assert server.requests == [(f"Basic {login}", {"grant_type": ["client_credentials"], "scope": ["kafka"]})]
 
 
-def test_a_token_that_ends_soon_is_asked_for_again() -> None:
+def test_a_token_that_expires_soon_is_requested_again() -> None:
     with token_server() as server:
         provider = TokenEndpoint(server.url, "id", SecretStr(SECRET))
         server.answer = {"access_token": "t1", "expires_in": 20}
@@ -128,21 +128,21 @@ def test_a_token_that_ends_soon_is_asked_for_again() -> None:
         assert provider.token() == "t2"
 
 
-def test_a_token_endpoint_that_fails_is_named_without_the_secret() -> None:
+def test_the_error_of_a_token_endpoint_does_not_contain_the_secret() -> None:
     with token_server() as server:
         provider = TokenEndpoint(server.url, "id", SecretStr(SECRET))
         server.status = 401
-        with pytest.raises(TokenError, match="answers 401: check the client id, secret and scope") as caught:
+        with pytest.raises(TokenError, match="returned 401: check the client id, secret and scope") as caught:
             provider.token()
         server.status, server.answer = 200, {"error": "no"}
-        with pytest.raises(TokenError, match="without an access_token"):
+        with pytest.raises(TokenError, match="returned no access_token"):
             provider.token()
     assert SECRET not in str(caught.value)
     with pytest.raises(TokenError, match=r"cannot be reached \(.*refused"):
         provider.token()
 
 
-def test_secrets_are_in_no_repr_and_no_error() -> None:
+def test_secrets_never_appear_in_a_repr_or_error() -> None:
     login = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "username": "ana"}
     given = settings(**login, password=SECRET, token_client_secret=SECRET)
     endpoint = TokenEndpoint("http://x", "id", SecretStr(SECRET))
@@ -177,27 +177,27 @@ def test_secrets_are_in_no_repr_and_no_error() -> None:
         ({"summaries": "a b"}, "pattern"),
     ],
 )
-def test_settings_that_do_not_fit_together_say_what_is_missing(fields: dict[str, Any], says: str) -> None:
+def test_the_error_for_inconsistent_settings_says_what_is_missing(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(ValidationError) as caught:
         settings(**fields)
     (error,) = caught.value.errors(include_input=False)
     assert says in error["msg"]
 
 
-def test_a_start_is_a_word_or_a_time() -> None:
+def test_the_start_is_a_word_or_a_time() -> None:
     assert settings(start="latest").kafka_start_at == "latest"
     start = settings(start="2026-03-02T09:00:00+01:00").kafka_start_at
     assert str(start) == "2026-03-02 09:00:00+01:00"
 
 
-def test_the_settings_of_the_engine_have_those_of_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_include_those_of_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKSCROLL_KAFKA_BROKERS", "kafka:9092")
     assert kafka_connection(Settings()).brokers == ("kafka:9092",)
 
 
 @pytest.mark.parametrize("broker", ["nowhere", "host:", ":1", "host:x", "host:70000", "host:²"])
-def test_a_broker_is_a_host_and_a_port(broker: str) -> None:
-    with pytest.raises(UnreachableError, match="write it as host:port"):
+def test_a_broker_without_a_valid_host_and_port_is_refused(broker: str) -> None:
+    with pytest.raises(UnreachableError, match="expected host:port"):
         KafkaConnection(brokers=(broker,))
 
 
@@ -209,7 +209,7 @@ def test_an_incomplete_login_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("one_second")
-def test_a_broker_that_is_not_there_is_an_error_after_a_bounded_time() -> None:
+def test_a_missing_broker_is_reported_within_a_few_seconds() -> None:
     connection = KafkaConnection(brokers=(f"127.0.0.1:{free_port()}",))
     began = time.monotonic()
     with pytest.raises(UnreachableError) as caught:
@@ -220,20 +220,20 @@ def test_a_broker_that_is_not_there_is_an_error_after_a_bounded_time() -> None:
 
 
 @pytest.mark.usefixtures("one_second")
-def test_what_answers_but_is_not_kafka_is_an_error_of_its_own(silent: int) -> None:
-    with pytest.raises(UnreachableError, match="answers, but no Kafka session came about"):
+def test_a_server_that_is_not_kafka_has_its_own_error(silent: int) -> None:
+    with pytest.raises(UnreachableError, match="is reachable, but no Kafka session was set up"):
         KafkaConnection(brokers=(f"127.0.0.1:{silent}",)).partitions(["messages"])
 
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """A port that accepts and says nothing."""
+    """A port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
 
 
 @pytest.mark.usefixtures("one_second")
-def test_a_token_that_cannot_be_had_is_the_reason_told(tmp_path: Path, broker: Broker) -> None:
+def test_the_error_gives_a_missing_token_as_the_reason(tmp_path: Path, broker: Broker) -> None:
     login = Sasl("OAUTHBEARER", tokens=TokenFile(tmp_path / "none"))
     connection = KafkaConnection((broker.address,), security_protocol="SASL_PLAINTEXT", sasl=login)
     with pytest.raises(AuthenticationError, match="none: No such file or directory: check kafka_token_file"):
@@ -241,8 +241,8 @@ def test_a_token_that_cannot_be_had_is_the_reason_told(tmp_path: Path, broker: B
 
 
 @pytest.mark.usefixtures("one_second")
-def test_a_broker_that_hangs_up_on_a_login_is_told_from_one_that_is_away(tmp_path: Path) -> None:
-    """Tansu, with logins required, knows no PLAIN, and closes the connection."""
+def test_a_broker_that_hangs_up_on_a_login_is_distinguished_from_an_unreachable_one(tmp_path: Path) -> None:
+    """Tansu, if it requires logins, does not support PLAIN and closes the connection."""
     with running("tansu", tmp_path, options=["--authentication"]) as broker:
         for sasl in (None, Sasl("PLAIN", "ana", SecretStr(SECRET))):
             connection = KafkaConnection(
@@ -255,19 +255,19 @@ def test_a_broker_that_hangs_up_on_a_login_is_told_from_one_that_is_away(tmp_pat
             assert SECRET not in str(caught.value)
 
 
-def test_a_refused_login_names_the_user_and_not_the_password() -> None:
+def test_the_error_for_a_rejected_login_names_the_user_but_not_the_password() -> None:
     login = Sasl("PLAIN", "ana", SecretStr(SECRET))
     connection = KafkaConnection(("kafka:9092",), security_protocol="SASL_SSL", sasl=login)
-    told = connection.explain(errors.SaslAuthenticationFailedError(f"bad {SECRET}"))
-    assert isinstance(told, AuthenticationError)
-    assert str(told).startswith("kafka:9092 refuses the login of 'ana' by PLAIN")
-    assert SECRET not in str(told)
+    error = connection.explain(errors.SaslAuthenticationFailedError(f"bad {SECRET}"))
+    assert isinstance(error, AuthenticationError)
+    assert str(error).startswith("kafka:9092 rejected the login of 'ana' with PLAIN")
+    assert SECRET not in str(error)
 
 
-def test_a_topic_that_may_not_be_used_asks_for_an_acl() -> None:
-    told = KafkaConnection(("kafka:9092",)).explain(errors.TopicAuthorizationFailedError({"messages"}))
-    assert isinstance(told, TopicError)
-    assert "ask for an ACL" in str(told)
+def test_the_error_for_denied_access_to_a_topic_asks_for_an_acl() -> None:
+    error = KafkaConnection(("kafka:9092",)).explain(errors.TopicAuthorizationFailedError({"messages"}))
+    assert isinstance(error, TopicError)
+    assert "ask for an ACL" in str(error)
 
 
 def test_the_partitions_of_topics_are_counted(broker: Broker, topic: str) -> None:
@@ -275,7 +275,7 @@ def test_the_partitions_of_topics_are_counted(broker: Broker, topic: str) -> Non
     assert broker.connection.partitions([topic]) == {topic: 3}
 
 
-def test_records_travel_through_real_tls(tmp_path: Path) -> None:
+def test_records_are_written_over_real_tls(tmp_path: Path) -> None:
     """Tansu behind a proxy: its own TLS cannot be switched on, as `--cert` excludes `--key`."""
     cert_file, key_file = make_certificate(tmp_path)
     port = free_port()
@@ -296,7 +296,7 @@ def test_records_travel_through_real_tls(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("one_second")
-def test_a_certificate_that_is_not_trusted_asks_for_its_authority(tmp_path: Path, broker: Broker) -> None:
+def test_the_error_for_an_untrusted_certificate_asks_for_its_ca(tmp_path: Path, broker: Broker) -> None:
     cert_file, key_file = make_certificate(tmp_path)
     port = free_port()
     with tls_proxy(port, broker.port, cert_file, key_file):
@@ -306,16 +306,18 @@ def test_a_certificate_that_is_not_trusted_asks_for_its_authority(tmp_path: Path
 
 
 @pytest.mark.usefixtures("one_second")
-def test_a_broker_without_tls_is_told_from_one_that_is_away(broker: Broker) -> None:
+def test_a_broker_without_tls_is_distinguished_from_an_unreachable_one(broker: Broker) -> None:
     connection = KafkaConnection((broker.address,), security_protocol="SSL")
-    with pytest.raises(KafkaError, match="does not speak TLS"):
+    with pytest.raises(KafkaError, match="does not use TLS"):
         connection.partitions(["t"])
 
 
-def test_tls_files_that_are_missing_or_hold_no_certificate_are_named(tmp_path: Path) -> None:
+def test_the_error_for_missing_or_invalid_tls_files_names_them(tmp_path: Path) -> None:
     missing = KafkaConnection(security_protocol="SSL", tls=Tls(cafile=tmp_path / "ca.pem"))
     with pytest.raises(AuthenticationError, match=r"ca\.pem: no such file"):
         missing.partitions(["t"])
     (tmp_path / "ca.pem").write_text("not a certificate")
-    with pytest.raises(AuthenticationError, match=r"ca\.pem: no certificate and key in PEM form"):
+    with pytest.raises(
+        AuthenticationError, match=r"ca\.pem: expected a certificate and its key in PEM format"
+    ):
         missing.partitions(["t"])

@@ -31,7 +31,7 @@ def committed(broker: Broker, topic: str, group: str, partition: int = 0) -> int
         consumer.close()
 
 
-def test_the_group_follows_the_snapshot_before_the_last(broker: Broker, topic: str) -> None:
+def test_the_group_gets_the_snapshot_before_the_latest(broker: Broker, topic: str) -> None:
     broker.create(topic, 2)
     offsets = GroupOffsets(broker.connection, topic)
     for offset in (5, 9):
@@ -46,7 +46,7 @@ def test_the_group_follows_the_snapshot_before_the_last(broker: Broker, topic: s
     assert committed(broker, topic, topic, 1) in (None, -1)
 
 
-def test_the_source_reports_what_it_has_read(broker: Broker, topic: str) -> None:
+def test_the_source_commits_what_it_has_read(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.write(topic, b"{}", b"{}", b"{}")
     feed = Feed(
@@ -66,11 +66,11 @@ def test_the_source_reports_what_it_has_read(broker: Broker, topic: str) -> None
     assert committed(broker, topic, topic) == 3
 
 
-def test_a_group_that_cannot_be_written_to_is_logged_once(
+def test_a_failure_to_commit_is_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_connection, "START_SECONDS", 0.1)
-    caplog.set_level(logging.WARNING, logger="connectors")
+    caplog.set_level(logging.WARNING, logger="backscroll.connectors")
     tries: list[int] = []
     reach = GroupOffsets._open
     monkeypatch.setattr(GroupOffsets, "_open", lambda self: tries.append(1) or reach(self))
@@ -79,5 +79,5 @@ def test_a_group_that_cannot_be_written_to_is_logged_once(
         offsets.snapshot("messages", 0, offset)
     wait_for(lambda: len(tries) >= 3, what="three tries")
     offsets.close()
-    ours = [record.message for record in caplog.records if record.name.startswith("connectors")]
-    assert ours == ["group lag: offsets cannot be committed (UnreachableError): lag looks stale"]
+    ours = [record.message for record in caplog.records if record.name.startswith("backscroll.connectors")]
+    assert ours == ["group lag: cannot commit offsets (UnreachableError): lag will look stale"]

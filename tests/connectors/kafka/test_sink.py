@@ -15,6 +15,7 @@ from kafka.partitioner import murmur2
 
 from backscroll.connectors.kafka.connection import (
     KafkaConnection,
+    KafkaError,
     RecordTooLargeError,
     TopicError,
     UndeliveredError,
@@ -81,14 +82,12 @@ def summaries(
         (b"abc", 479470107),
     ],
 )
-def test_the_hash_is_the_one_of_the_java_client(data: bytes, hashed: int) -> None:
+def test_the_hash_is_that_of_the_java_client(data: bytes, hashed: int) -> None:
     assert murmur2(data) == hashed & 0xFFFFFFFF
     assert partition_of(data.decode(), 7) == (hashed & 0x7FFFFFFF) % 7
 
 
-def test_a_summary_has_its_id_as_key_its_channel_for_partition_and_headers(
-    broker: Broker, topic: str
-) -> None:
+def test_a_summary_has_its_id_as_key_its_channels_partition_and_headers(broker: Broker, topic: str) -> None:
     broker.create(topic, 8)
     made = [emission(key, first) for key in KEYS for first in (0, 10)]
     with writing(summaries(broker, topic)) as part:
@@ -106,7 +105,7 @@ def test_a_summary_has_its_id_as_key_its_channel_for_partition_and_headers(
         }
 
 
-def test_the_partition_is_where_a_keyed_message_of_the_channel_lands(broker: Broker, topic: str) -> None:
+def test_a_summary_goes_to_the_partition_of_messages_keyed_by_its_channel(broker: Broker, topic: str) -> None:
     broker.create(topic, 8)
     with KafkaProducer(bootstrap_servers=broker.address) as producer:
         landed = [producer.send(topic, b"{}", key=str(key).encode()).get(10).partition for key in KEYS]
@@ -131,7 +130,7 @@ def test_a_window_without_messages_becomes_a_tombstone_after_its_revisions(
     assert kinds == [b"extractive", b"abstractive", b"tombstone"]
 
 
-def test_the_debug_stream_has_gaps_and_memory_and_no_summary(broker: Broker, topic: str) -> None:
+def test_the_debug_stream_has_gaps_and_memory_but_no_summary(broker: Broker, topic: str) -> None:
     broker.create(topic, 2)
     made = emission(revision=3)
     with writing(summaries(broker, topic, KafkaDebug)) as part:
@@ -146,7 +145,7 @@ def test_the_debug_stream_has_gaps_and_memory_and_no_summary(broker: Broker, top
     assert (shown.key, gone.value, gone.partition) == (gone.key, None, shown.partition)
 
 
-def test_a_dead_letter_keeps_its_bytes_key_and_headers_and_says_why(broker: Broker, topic: str) -> None:
+def test_a_dead_letter_keeps_bytes_key_and_headers_and_gives_the_reason(broker: Broker, topic: str) -> None:
     broker.create(topic)
     letter = DeadLetter(
         (("topic", "messages"), ("partition", 3), ("offset", 17)),
@@ -168,7 +167,7 @@ def test_a_dead_letter_keeps_its_bytes_key_and_headers_and_says_why(broker: Brok
     ]
 
 
-def test_a_window_that_got_no_summary_is_written_as_json(broker: Broker, topic: str) -> None:
+def test_the_dead_letter_of_a_window_without_a_summary_is_json(broker: Broker, topic: str) -> None:
     broker.create(topic)
     letter = DeadLetter((("window", "acme/general:0-9"),), "the model refuses", b"")
     with writing(KafkaDeadLetters(broker.connection, topic, stopping=never)) as part:
@@ -180,10 +179,10 @@ def test_a_window_that_got_no_summary_is_written_as_json(broker: Broker, topic: 
 
 @pytest.mark.parametrize("size", [2_000_000, 17_000_000], ids=["broker", "client"])
 @pytest.mark.parametrize("kind", [KafkaSink, KafkaDebug])
-def test_a_summary_that_is_too_large_becomes_a_dead_letter_and_a_tombstone_among_the_others(
+def test_a_summary_that_is_too_large_becomes_a_dead_letter_and_a_tombstone_in_order(
     tmp_path: Path, topic: str, kind: type[KafkaSink], size: int
 ) -> None:
-    """On noida only: Tansu takes records of any size. The client itself takes 16 MiB."""
+    """On noida only: Tansu accepts records of any size. The client itself accepts 16 MiB."""
     with running("noida", tmp_path) as broker:
         broker.create(topic)
         broker.create(f"{topic}-letters")
@@ -202,7 +201,7 @@ def test_a_summary_that_is_too_large_becomes_a_dead_letter_and_a_tombstone_among
         (letter,) = broker.read(f"{topic}-letters", 1)
         body = json.loads(letter.value)
         assert re.fullmatch(
-            rf"summary: [\d,]+ bytes are more than topic '{topic}' takes: raise its max\.message\.bytes",
+            rf"summary: [\d,]+ bytes exceed the limit of topic '{topic}': raise its max\.message\.bytes",
             body["reason"],
         )
         assert (body["window"], body["raw"]) == (large.summary_id, "")
@@ -213,7 +212,7 @@ def test_a_summary_that_is_too_large_becomes_a_dead_letter_and_a_tombstone_among
         assert counted == [1]
 
 
-def test_a_summary_that_is_too_large_stays_undelivered_where_its_dead_letter_cannot_be_written(
+def test_a_summary_that_is_too_large_stays_undelivered_if_its_dead_letter_cannot_be_written(
     tmp_path: Path, topic: str
 ) -> None:
     with running("noida", tmp_path) as broker:
@@ -226,7 +225,7 @@ def test_a_summary_that_is_too_large_stays_undelivered_where_its_dead_letter_can
 
 
 @pytest.mark.parametrize("where", ["value", "key"])
-def test_a_dead_letter_too_large_for_the_broker_goes_without_its_bytes(
+def test_a_dead_letter_that_is_too_large_is_written_without_its_bytes(
     tmp_path: Path, topic: str, where: str
 ) -> None:
     with running("noida", tmp_path) as broker:
@@ -243,8 +242,8 @@ def test_a_dead_letter_too_large_for_the_broker_goes_without_its_bytes(
         assert dict(large.headers)["backscroll-reason"] == b"bad"
 
 
-def test_a_dead_letter_with_large_headers_goes_without_them(tmp_path: Path, topic: str) -> None:
-    """Also where the input is itself a dead letter that went without its bytes."""
+def test_a_dead_letter_with_large_headers_is_written_without_them(tmp_path: Path, topic: str) -> None:
+    """Also if the input is itself a dead letter written without its bytes."""
     with running("noida", tmp_path) as broker:
         broker.create(topic)
         headers = (
@@ -270,7 +269,7 @@ def test_a_dead_letter_with_large_headers_goes_without_them(tmp_path: Path, topi
         assert (first.value, second.value) == (b"", b"")
 
 
-def test_a_dead_letter_that_cannot_be_made_small_enough_is_an_error(tmp_path: Path, topic: str) -> None:
+def test_a_dead_letter_that_cannot_be_shortened_enough_is_an_error(tmp_path: Path, topic: str) -> None:
     with running("noida", tmp_path) as broker:
         broker.create(topic, **{"max.message.bytes": "100"})
         with (
@@ -280,11 +279,11 @@ def test_a_dead_letter_that_cannot_be_made_small_enough_is_an_error(tmp_path: Pa
             part.write_batch([DeadLetter((("topic", "messages"), ("offset", 1)), "bad " * 50, b"{")])
         assert str(caught.value).startswith("topic messages offset 1: 2")
         assert str(caught.value).endswith(
-            f" bytes are more than topic {topic!r} takes: raise its max.message.bytes"
+            f" bytes exceed the limit of topic {topic!r}: raise its max.message.bytes"
         )
 
 
-def test_a_broker_that_restarts_while_written_to_gets_everything_in_order(
+def test_everything_arrives_in_order_if_the_broker_restarts_during_writing(
     own_broker: Broker, topic: str
 ) -> None:
     own_broker.create(topic, 2)
@@ -316,7 +315,7 @@ def test_a_broker_that_restarts_while_written_to_gets_everything_in_order(
     assert list(dict.fromkeys(bodies)) == expected
 
 
-def test_a_stop_gives_up_a_broker_that_is_away_at_once(own_broker: Broker, topic: str) -> None:
+def test_stopping_does_not_wait_for_an_unreachable_broker(own_broker: Broker, topic: str) -> None:
     own_broker.create(topic)
     stop = threading.Event()
     with writing(summaries(own_broker, topic, stopping=stop.is_set)) as part:
@@ -331,20 +330,22 @@ def test_a_stop_gives_up_a_broker_that_is_away_at_once(own_broker: Broker, topic
             part.write_batch(keyed(emission(first=40)))
 
 
-def test_a_stop_lets_a_broker_that_is_there_have_the_last_records(broker: Broker, topic: str) -> None:
+def test_stopping_still_delivers_the_last_records_to_a_reachable_broker(broker: Broker, topic: str) -> None:
     broker.create(topic)
     with writing(summaries(broker, topic, stopping=lambda: True)) as part:
         part.write_batch(keyed(emission(first=0), emission(first=10)))
     assert len(broker.read(topic, 2)) == 2
 
 
-def test_a_sink_without_its_topic_is_not_built(broker: Broker) -> None:
+def test_building_a_sink_without_its_topic_is_an_error(broker: Broker) -> None:
     with pytest.raises(TopicError, match="topic 'nowhere' does not exist"):
         summaries(broker, "nowhere").build("summaries", 0, 1)
 
 
-def test_what_the_broker_refuses_for_good_is_an_error_and_no_endless_loop(tmp_path: Path, topic: str) -> None:
-    """A compacted topic takes no record without a key; on noida only."""
+def test_a_record_that_the_broker_always_rejects_is_an_error_not_an_endless_loop(
+    tmp_path: Path, topic: str
+) -> None:
+    """A compacted topic rejects records without a key; on noida only."""
     with running("noida", tmp_path) as broker:
         broker.create(topic, **{"cleanup.policy": "compact"})
 
@@ -353,11 +354,11 @@ def test_what_the_broker_refuses_for_good_is_an_error_and_no_endless_loop(tmp_pa
 
         delivery = Delivery(broker.connection, topic, stopping=never, too_large=refuse)
         try:
-            with pytest.raises(RuntimeError, match=r"refuses line 3 .* \(InvalidRecordError\)"):
+            with pytest.raises(KafkaError, match=r"rejected line 3 .* \(InvalidRecordError\)"):
                 delivery.deliver([Record("line 2", b"{}", b"k"), Record("line 3", b"{}")])
         finally:
             delivery.close()
 
 
-def test_a_connection_is_shown_by_its_brokers() -> None:
+def test_a_connection_is_printed_as_its_brokers() -> None:
     assert str(KafkaConnection(brokers=("a:1", "b:2"))) == "a:1,b:2"

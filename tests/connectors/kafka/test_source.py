@@ -30,7 +30,7 @@ pytestmark = refused_sockets
 
 @dataclass
 class Engine:
-    """What a source told, and what it is told."""
+    """A feed that records what the source reports."""
 
     throttled: bool = False
     stopping: bool = False
@@ -96,7 +96,7 @@ def test_every_partition_of_every_topic_is_a_partition(broker: Broker, topic: st
     assert source.list_parts() == [f"{topic}:0", f"{topic}:1", f"{topic}:2", f"{topic}-b:0"]
 
 
-def test_an_unknown_topic_is_named_with_the_command_that_makes_it(broker: Broker) -> None:
+def test_the_error_for_an_unknown_topic_names_the_command_that_creates_it(broker: Broker) -> None:
     source = KafkaSource(broker.connection, ["nowhere"], feed=Engine().feed)
     with pytest.raises(TopicError, match=r"topic 'nowhere' does not exist on .*backscroll topics create"):
         source.list_parts()
@@ -104,7 +104,7 @@ def test_an_unknown_topic_is_named_with_the_command_that_makes_it(broker: Broker
         source.list_parts()
 
 
-def test_a_record_keeps_its_place_its_bytes_its_key_and_its_headers(broker: Broker, topic: str) -> None:
+def test_a_received_record_has_its_origin_bytes_key_and_headers(broker: Broker, topic: str) -> None:
     broker.create(topic, 2)
     broker.write(topic, message(1), partition=1, key=b"k", headers=[("trace", b"1"), ("trace", b"2")])
     with reading(broker, topic, partition=1) as part:
@@ -127,7 +127,7 @@ def send_compressed(broker: Broker, topic: str, codec: str, *values: bytes) -> N
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_compressed_topic_is_read_back_as_it_was_written(broker: Broker, topic: str, codec: str) -> None:
+def test_a_compressed_topic_is_read_as_written(broker: Broker, topic: str, codec: str) -> None:
     broker.create(topic)
     written = [message(number, text=f"{number} " + "largo " * 20_000) for number in range(5)]
     send_compressed(broker, topic, codec, *written)
@@ -140,7 +140,7 @@ def test_a_compressed_topic_is_read_back_as_it_was_written(broker: Broker, topic
 @pytest.mark.parametrize(
     ("codec", "package"), [("snappy", "python-snappy"), ("lz4", "lz4"), ("zstd", "zstandard")]
 )
-def test_a_codec_that_is_missing_stops_the_flow_with_one_line_and_loses_nothing(
+def test_a_missing_codec_stops_the_flow_with_one_line_and_loses_nothing(
     broker: Broker, topic: str, codec: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.create(topic)
@@ -163,7 +163,7 @@ def test_a_codec_that_is_missing_stops_the_flow_with_one_line_and_loses_nothing(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_records_that_no_codec_can_decode_stop_the_flow_with_one_line(
+def test_undecodable_records_stop_the_flow_with_one_line(
     broker: Broker, topic: str, codec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.create(topic)
@@ -174,7 +174,7 @@ def test_records_that_no_codec_can_decode_stop_the_flow_with_one_line(
     stops_at_offset_one(broker, topic)
 
 
-def test_records_that_fail_their_checksum_stop_the_flow_with_one_line(
+def test_records_with_a_wrong_checksum_stop_the_flow_with_one_line(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.create(topic)
@@ -206,18 +206,20 @@ def stops_at_offset_one(broker: Broker, topic: str) -> None:
     assert "private" not in line
 
 
-def test_what_is_no_json_object_stays_bytes_and_no_value_is_an_error(broker: Broker, topic: str) -> None:
+def test_a_value_that_is_not_a_json_object_stays_bytes_and_a_missing_value_is_an_error(
+    broker: Broker, topic: str
+) -> None:
     broker.create(topic)
     broker.write(topic, b"{broken", b"[1]", b"\xff", None, b"", key=b"general")
     with reading(broker, topic) as part:
         received = take(part, 5)
     assert [item.value for item in received[:3]] == [b"{broken", b"[1]", b"\xff"]
     assert isinstance(received[3].value, MessageError)
-    assert str(received[3].value) == "the record has no value: a message is a JSON object"
+    assert str(received[3].value) == "the record has no value: expected a JSON object"
     assert (received[3].raw, received[4].value) == (b"", b"")
 
 
-def test_the_key_names_the_channel_that_a_message_leaves_out(broker: Broker, topic: str) -> None:
+def test_a_message_without_a_channel_takes_it_from_the_key(broker: Broker, topic: str) -> None:
     broker.create(topic)
     bare = json.dumps({"id": "m1"}).encode()
     broker.write(topic, bare, key=b"acme/dev%2Fops")
@@ -236,9 +238,7 @@ def test_the_key_names_the_channel_that_a_message_leaves_out(broker: Broker, top
     ]
 
 
-def test_the_watermark_follows_the_greatest_event_time_and_never_goes_back(
-    broker: Broker, topic: str
-) -> None:
+def test_the_watermark_follows_the_latest_event_time_and_never_goes_back(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.write(topic, b"{}", message(10), message(5), message(20), b"no", message(7, ts="2026-03-02"))
     with reading(broker, topic, lateness=timedelta(seconds=4)) as part:
@@ -250,7 +250,7 @@ def test_the_watermark_follows_the_greatest_event_time_and_never_goes_back(
     assert (version, offset, greatest) == (1, 6, start + timedelta(seconds=20))
 
 
-def test_a_time_beyond_the_wall_clock_does_not_carry_the_watermark_away(broker: Broker, topic: str) -> None:
+def test_a_time_in_the_future_does_not_advance_the_watermark(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.write(topic, message(1, ts="2999-01-01T00:00:00Z"))
     before = datetime.now(UTC)
@@ -260,7 +260,7 @@ def test_a_time_beyond_the_wall_clock_does_not_carry_the_watermark_away(broker: 
     assert before <= item.watermark <= datetime.now(UTC)
 
 
-def test_a_snapshot_is_where_reading_goes_on(broker: Broker, topic: str) -> None:
+def test_reading_resumes_at_the_snapshot(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.write(topic, *(message(number) for number in range(5)))
     with reading(broker, topic) as part:
@@ -273,16 +273,16 @@ def test_a_snapshot_is_where_reading_goes_on(broker: Broker, topic: str) -> None
     assert received[0].watermark == datetime(2026, 3, 2, 9, 0, 4, tzinfo=UTC)
 
 
-def test_a_snapshot_of_a_later_version_is_refused(broker: Broker, topic: str) -> None:
+def test_a_snapshot_with_a_later_version_is_refused(broker: Broker, topic: str) -> None:
     broker.create(topic)
     with (
-        pytest.raises(KafkaError, match="holds version 2: this program reads 1"),
+        pytest.raises(KafkaError, match="has version 2: this program reads 1"),
         reading(broker, topic, resume=(2, 0, None)),
     ):
         pass
 
 
-def test_reading_from_the_latest_leaves_out_what_is_there(broker: Broker, topic: str) -> None:
+def test_reading_from_the_latest_skips_existing_records(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.write(topic, *(message(number) for number in range(7)))
     with reading(broker, topic, start="latest") as part:
@@ -291,8 +291,8 @@ def test_reading_from_the_latest_leaves_out_what_is_there(broker: Broker, topic:
         assert ids(take(part, 1)) == ["m8"]
 
 
-def test_reading_from_a_time_begins_with_the_first_record_not_before_it(tmp_path: Path, topic: str) -> None:
-    """On noida only: Tansu answers offsets by time wrongly."""
+def test_reading_from_a_time_starts_at_the_first_record_not_before_it(tmp_path: Path, topic: str) -> None:
+    """On noida only: Tansu returns wrong offsets for times."""
     at = datetime.now(UTC) - timedelta(hours=1)
     with running("noida", tmp_path) as broker:
         broker.create(topic)
@@ -305,7 +305,7 @@ def test_reading_from_a_time_begins_with_the_first_record_not_before_it(tmp_path
             assert part.snapshot()[1] == 3
 
 
-def test_a_partition_begins_with_a_backlog_until_its_end_is_reached(broker: Broker, topic: str) -> None:
+def test_a_partition_has_a_backlog_until_its_end_is_reached(broker: Broker, topic: str) -> None:
     broker.create(topic)
     engine = Engine()
     name = f"{topic}:0"
@@ -320,7 +320,7 @@ def test_a_partition_begins_with_a_backlog_until_its_end_is_reached(broker: Brok
     assert engine.ends[-1] == (name, True)
 
 
-def test_a_throttled_source_hands_nothing_on_and_keeps_its_place(broker: Broker, topic: str) -> None:
+def test_a_throttled_source_passes_nothing_on_and_keeps_its_place(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.write(topic, message(1), message(2))
     engine = Engine(throttled=True)
@@ -352,7 +352,7 @@ def test_a_batch_has_at_most_five_hundred_records(broker: Broker, topic: str) ->
     assert max(sizes) <= 500
 
 
-def test_records_that_retention_deleted_stop_the_flow_with_one_line(tmp_path: Path, topic: str) -> None:
+def test_records_deleted_by_retention_stop_the_flow_with_one_line(tmp_path: Path, topic: str) -> None:
     """On noida only: Tansu has no DeleteRecords."""
     with running("noida", tmp_path) as broker:
         lose_six_of_ten(broker, topic)
@@ -364,13 +364,13 @@ def test_records_that_retention_deleted_stop_the_flow_with_one_line(tmp_path: Pa
         (failure,) = engine.failures
         assert isinstance(failure, OffsetError)
         assert str(failure) == (
-            f"{topic}[0]: offset 2 is gone: the partition begins at 6 now, 4 messages were deleted by "
-            "retention before they were read: set on_lost_offset to earliest to go on at 6, or begin with "
-            "a new recovery store"
+            f"{topic}[0]: offset 2 no longer exists: the partition now starts at 6, and 4 messages were "
+            "deleted by retention before they were read: set on_lost_offset to earliest to continue at 6, "
+            "or use a new recovery store"
         )
 
 
-def test_records_that_retention_deleted_are_counted_when_reading_goes_on(
+def test_records_deleted_by_retention_are_counted_if_reading_continues(
     tmp_path: Path, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with running("noida", tmp_path) as broker:
@@ -379,7 +379,7 @@ def test_records_that_retention_deleted_are_counted_when_reading_goes_on(
         with reading(broker, topic, engine, resume=(1, 2, None), on_lost="earliest") as part:
             assert ids(take(part, 4)) == ["m6", "m7", "m8", "m9"]
     assert (engine.lost, engine.failures) == ([(topic, 0, 4)], [])
-    assert "going on at 6" in caplog.text
+    assert "continuing at 6" in caplog.text
 
 
 @pytest.mark.parametrize("policy", ["stop", "earliest"])
@@ -404,30 +404,30 @@ def test_records_deleted_while_reading_follow_the_same_policy(
                 assert engine.lost == [(topic, 0, 3)]
             else:
                 wait_for(lambda: ended(part), what="the end of the input")
-                assert "offset 3 is gone" in str(engine.failures[0])
+                assert "offset 3 no longer exists" in str(engine.failures[0])
 
 
-def test_an_offset_beyond_the_end_is_a_topic_made_anew(
+def test_an_offset_beyond_the_end_means_that_the_topic_was_recreated(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """noida reports it at once; Tansu never does, so that a while beyond its end has to do."""
+    """noida reports it at once; Tansu never does, so a while beyond its end counts."""
     monkeypatch.setattr(kafka_source, "_MISPLACED_SECONDS", 0.5)
     broker.create(topic)
     broker.write(topic, message(0), message(1))
     engine = Engine()
     with reading(broker, topic, engine, resume=(1, 50, None)) as part:
         wait_for(lambda: ended(part), what="the end of the input")
-    assert "offset 50 is beyond the end, 2: the topic was made anew" in str(engine.failures[0])
+    assert "offset 50 is beyond the end, 2: the topic was recreated" in str(engine.failures[0])
     engine = Engine()
     with reading(broker, topic, engine, resume=(1, 50, None), on_lost="earliest") as part:
         assert ids(take(part, 2)) == ["m0", "m1"]
     assert (engine.lost, engine.failures) == ([(topic, 0, 0)], [])
 
 
-def test_a_broker_that_comes_back_is_read_on_and_its_absence_is_logged_once(
+def test_reading_continues_when_a_broker_comes_back_and_its_absence_is_logged_once(
     tmp_path: Path, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, logger="connectors")
+    caplog.set_level(logging.WARNING, logger="backscroll.connectors")
     with running("noida", tmp_path) as broker:
         broker.create(topic)
         broker.write(topic, message(1))
@@ -435,22 +435,24 @@ def test_a_broker_that_comes_back_is_read_on_and_its_absence_is_logged_once(
         with reading(broker, topic, engine) as part:
             take(part, 1)
             broker.stop()
-            wait_for(lambda: part.next_batch() or "is away" in caplog.text, what="a line in the log")
+            wait_for(lambda: part.next_batch() or "is unreachable" in caplog.text, what="a line in the log")
             for _ in range(30):
                 assert part.next_batch() == []
             broker.start()
             broker.write(topic, message(2))
             assert ids(take(part, 1)) == ["m2"]
             wait_for(lambda: part.next_batch() or "is back" in caplog.text, what="a line in the log")
-        ours = [record.message for record in caplog.records if record.name.startswith("connectors")]
+        ours = [
+            record.message for record in caplog.records if record.name.startswith("backscroll.connectors")
+        ]
     assert ours == [
-        f"{topic}:0: the broker is away: trying on until it is back",
+        f"{topic}:0: the broker is unreachable: retrying until it is back",
         f"{topic}:0: the broker is back",
     ]
     assert engine.failures == []
 
 
-def test_a_stop_is_heeded_while_the_broker_is_away(own_broker: Broker, topic: str) -> None:
+def test_the_source_stops_while_the_broker_is_unreachable(own_broker: Broker, topic: str) -> None:
     own_broker.create(topic)
     engine = Engine()
     with reading(own_broker, topic, engine) as part:
@@ -462,7 +464,7 @@ def test_a_stop_is_heeded_while_the_broker_is_away(own_broker: Broker, topic: st
             part.next_batch()
 
 
-def test_records_of_an_aborted_transaction_are_left_out(tmp_path: Path, topic: str) -> None:
+def test_records_of_an_aborted_transaction_are_skipped(tmp_path: Path, topic: str) -> None:
     """On noida only: Tansu shows them."""
     with running("noida", tmp_path) as broker:
         broker.create(topic)
@@ -482,7 +484,7 @@ def test_records_of_an_aborted_transaction_are_left_out(tmp_path: Path, topic: s
             assert part.snapshot()[1] == 4  # two records and two markers
 
 
-def test_an_open_transaction_is_no_reason_to_wait_for_the_end(
+def test_the_end_is_reached_despite_an_open_transaction(
     tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_source, "_QUIET_SECONDS", 0.2)
@@ -502,7 +504,7 @@ def test_an_open_transaction_is_no_reason_to_wait_for_the_end(
     assert engine.ends[:2] == [(f"{topic}:0", False), (f"{topic}:0", True)]
 
 
-def test_a_topic_made_anew_while_reading_is_noticed(tmp_path: Path, topic: str) -> None:
+def test_a_topic_recreated_while_reading_is_noticed(tmp_path: Path, topic: str) -> None:
     with running("noida", tmp_path) as broker:
         broker.create(topic)
         broker.write(topic, *(message(number) for number in range(5)))
@@ -516,7 +518,7 @@ def test_a_topic_made_anew_while_reading_is_noticed(tmp_path: Path, topic: str) 
     assert engine.lost == [(topic, 0, 0)]
 
 
-def test_a_flow_that_aborts_reads_the_epoch_again_and_loses_nothing(
+def test_an_aborted_flow_reads_its_epoch_again_and_loses_nothing(
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create(topic, 2)
