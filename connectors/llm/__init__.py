@@ -1,1 +1,1 @@
-"""Language models: OpenAI-compatible servers, vLLM in process, recorded answers."""
+"""Language models: OpenAI-compatible servers, vLLM in this process, and recorded answers."""

@@ -1,6 +1,6 @@
-"""Recorded answers: a JSON Lines file, one answer a line, found by the digest of the question.
+"""Cassettes: recorded model answers in a JSON Lines file, looked up by the digest of the prompt.
 
-A cassette holds what a model said about somebody's chat; treat it like the chat itself.
+A cassette contains what a model said about somebody's chat, so treat it like the chat itself.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _BEGIN = b'{"digest":'
 
 
 class Cassette:
-    """A language model that gives the recorded answers and knows no others.
+    """A language model that replays recorded answers, and only those.
 
     Args:
         path: the file.
-        torn: leave out a broken last line without its line break, which a crash has left.
+        torn: ignore an incomplete last line, as left by a crash.
 
     Raises:
-        FormatError: the file cannot be read, or a line of it is not a recorded answer.
+        FormatError: the file cannot be read, or one of its lines is not a recorded answer.
     """
 
     def __init__(self, path: Path, *, torn: bool = False) -> None:
@@ -50,31 +50,32 @@ class Cassette:
                 except (ValueError, KeyError, TypeError) as err:
                     if torn and not line.endswith(b"\n") and line[: len(_BEGIN)] == _BEGIN[: len(line)]:
                         break
-                    raise FormatError(f"{file_name(path)}:{number}: not a recorded answer") from err
+                    msg = f"{file_name(path)}:{number}: not a recorded answer: expected a cassette"
+                    raise FormatError(msg) from err
 
     def holds(self, prompt: Prompt, schema: type[BaseModel]) -> bool:
-        """Whether this very question was answered."""
+        """Whether the answer to this exact prompt was recorded."""
         return prompt.digest(schema) in self._answers
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """The recorded answer to this very question."""
+        """The recorded answer to this exact prompt."""
         recorded = self._answers.get(prompt.digest(schema))
         if recorded is None:
-            raise LLMRefused(f"{self._path.name} holds no answer to this {prompt.stage} prompt")
+            raise LLMRefused(f"{self._path.name} has no answer to this {prompt.stage} prompt")
         raw, finished, usage = recorded
         return Answer(parse_answer(raw, schema, usage, finished=finished), usage, raw)
 
 
 class Recorder:
-    """A layer over a model that appends every answer to a cassette, unusable ones too.
+    """Wraps a model and appends every answer to a cassette, including unusable ones.
 
     Args:
         inner: the model.
-        path: the cassette; made if it is not there.
-        resume: give the answers that the cassette already holds instead of asking again.
+        path: the cassette; created if missing.
+        resume: return answers that the cassette already has instead of asking again.
 
     Raises:
-        FormatError: the file cannot be written or, to resume, not be read.
+        FormatError: the file cannot be written or, to resume, cannot be read.
     """
 
     def __init__(self, inner: LLM, path: Path, *, resume: bool = False) -> None:
@@ -87,7 +88,7 @@ class Recorder:
             raise FormatError(f"{file_name(path)}: cannot be written: {err.strerror}") from err
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """Ask, and record."""
+        """Ask the model and record its answer."""
         if self._kept is not None and self._kept.holds(prompt, schema):
             return await self._kept.ask(prompt, schema)
         try:
@@ -111,11 +112,11 @@ class Recorder:
             "completion_tokens": usage.completion,
             "raw": raw,
         }
-        with self._path.open("ab") as file:  # one write a line: several processes may record at once
+        with self._path.open("ab") as file:  # one write per line, as several processes may record at once
             file.write(orjson.dumps(row) + b"\n")
 
     def _resumed(self) -> Cassette:
-        """The answers so far, in a file that ends with a whole line."""
+        """The answers so far; truncates the file to end with a complete line."""
         kept = Cassette(self._path, torn=True)
         with self._path.open("r+b") as file:
             file.truncate(kept.whole)

@@ -1,6 +1,6 @@
-"""Any OpenAI-compatible chat server as a language model: vLLM, llama.cpp, Ollama, hosted.
+"""Language models on OpenAI-compatible chat servers: vLLM, llama.cpp, Ollama and hosted services.
 
-Answers are constrained by `response_format` with a JSON schema. The client retries what may pass
+Answers are constrained by `response_format` with a JSON schema. The client retries temporary failures
 (connection, 408, 409, 429 with Retry-After, 5xx) with exponential back-off and jitter.
 """
 
@@ -29,26 +29,26 @@ __all__ = ["OpenAIChat", "base_url"]
 T = TypeVar("T", bound=BaseModel)
 
 
-# What the client raises, and what it trips over when a body is no JSON or of an odd shape.
+# The client's own errors, and those it runs into when a body is not JSON or has an unexpected shape.
 _FAULTS = (openai.OpenAIError, ValueError, TypeError, AttributeError, OverflowError)
 
 
 def base_url(url: str) -> str:
-    """The URL of the API, with the `/v1` that users leave out."""
+    """The URL of the API; adds `/v1` if it is missing."""
     stripped = url.rstrip("/")
     return stripped if stripped.endswith("/v1") else f"{stripped}/v1"
 
 
 class OpenAIChat:
-    """Chat completions of one server.
+    """A chat-completions client for one server.
 
     Args:
-        url: where the server is, with or without `/v1`.
+        url: the server's URL, with or without `/v1`.
         api_key: sent as a bearer token; servers without access control ignore it.
-        timeout: seconds without a byte before an attempt is given up.
-        deadline: seconds for a call with all its attempts.
-        max_retries: further attempts after the first.
-        extra_body: fields added to every request, such as a server's own switches.
+        timeout: seconds without data before an attempt fails.
+        deadline: seconds for a call including all retries.
+        max_retries: attempts after the first.
+        extra_body: fields to add to every request, such as server-specific options.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class OpenAIChat:
         self._client = openai.AsyncOpenAI(**self._options)
 
     def models(self) -> list[str]:
-        """Names of the models that the server offers; empty where it does not tell.
+        """Names of the models that the server offers; empty if it has no such list.
 
         Raises:
             LLMUnavailable: the server does not answer.
-            LLMSetupError: it refuses the key.
+            LLMSetupError: it rejects the API key, or is not an OpenAI-compatible server.
         """
         with openai.OpenAI(**{**self._options, "max_retries": 0}) as client:
             try:
                 return [model.id for model in client.models.list()]
             except (openai.AuthenticationError, openai.PermissionDeniedError) as err:
-                raise LLMSetupError(f"{self._url} refuses the API key: set BACKSCROLL_LLM_API_KEY") from err
+                raise LLMSetupError(f"{self._url} rejected the API key: set BACKSCROLL_LLM_API_KEY") from err
             except openai.APIStatusError as err:
                 if err.status_code in (404, 405, 501):
                     return []
@@ -91,10 +91,10 @@ class OpenAIChat:
             except openai.APIConnectionError as err:
                 raise self._translated(err) from err
             except _FAULTS as err:
-                raise LLMSetupError(f"{self._url} is no OpenAI-compatible server") from err
+                raise LLMSetupError(f"{self._url} is not an OpenAI-compatible server: check the URL") from err
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """One answer, constrained to the schema and validated against it."""
+        """Ask for one answer, constrained to the schema and validated against it."""
         try:
             async with asyncio.timeout(self._deadline):
                 completion = await self._client.chat.completions.create(
@@ -118,7 +118,7 @@ class OpenAIChat:
         except TimeoutError:
             raise LLMUnavailable(f"{self._url}: no answer in {self._deadline:g} s", "timeout") from None
         except _FAULTS as err:
-            raise self._translated(err) from None  # its own text may quote the chat
+            raise self._translated(err) from None  # the original text may quote the chat
         return _answer(completion, schema)
 
     async def aclose(self) -> None:
@@ -126,7 +126,7 @@ class OpenAIChat:
         await self._client.close()
 
     def _translated(self, err: Exception) -> LLMError:
-        """The error in our words."""
+        """The error as one of ours."""
         if isinstance(err, openai.APITimeoutError):
             return LLMUnavailable(f"{self._url}: the answer took too long", "timeout")
         if isinstance(err, openai.APIConnectionError):
@@ -134,20 +134,20 @@ class OpenAIChat:
         if isinstance(err, openai.RateLimitError):
             return LLMUnavailable(f"{self._url}: too many requests (429)", "rate_limit")
         if isinstance(err, openai.APIStatusError) and err.status_code < 500:
-            return LLMRefused(f"{self._url}: the request was refused ({err.status_code})")
+            return LLMRefused(f"{self._url}: the request was rejected ({err.status_code})")
         if isinstance(err, openai.APIStatusError):
             return LLMUnavailable(f"{self._url}: the server failed ({err.status_code})", "server")
-        return LLMUnavailable(f"{self._url}: the server's answer is no chat completion", "server")
+        return LLMUnavailable(f"{self._url}: the server's answer is not a chat completion", "server")
 
 
 def _answer(completion: Any, schema: type[T]) -> Answer[T]:
-    """What a completion says. Servers send odd shapes with a 200, so nothing is taken for granted."""
+    """The answer in a completion. Servers may send malformed ones with a 200, so every field is checked."""
     spent = getattr(completion, "usage", None)
     usage = Usage(getattr(spent, "prompt_tokens", None) or 0, getattr(spent, "completion_tokens", None) or 0)
     choices = getattr(completion, "choices", None)
     message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
     raw = getattr(message, "content", None)
     if not isinstance(choices, list) or not isinstance(raw, str):
-        raise BadAnswer("the answer is no chat completion with a text", "schema", usage)
+        raise BadAnswer("the answer is not a chat completion with text", "schema", usage)
     finished = getattr(choices[0], "finish_reason", None) != "length"
     return Answer(parse_answer(raw, schema, usage, finished=finished), usage, raw)

@@ -1,7 +1,7 @@
-"""vLLM inside this process: for replaying much chat on a machine with a GPU, without a server.
+"""vLLM in this process, for replaying large chats on a machine with a GPU but without a server.
 
-Calls that wait together are generated as one batch, which is where vLLM is fast. Needs the extra
-`backscroll[vllm]`; vllm is imported here and nowhere else.
+Calls that wait at the same time are generated as one batch, which makes vLLM fast. Needs the extra
+`backscroll[vllm]`; vllm is imported only here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class VLLMInProcess:
 
     Args:
         model: a hub id or a folder.
-        engine: further arguments of `vllm.LLM`.
+        engine: more arguments for `vllm.LLM`.
 
     Raises:
         LLMSetupError: vllm is not installed or cannot load the model.
@@ -53,12 +53,12 @@ class VLLMInProcess:
             reason = str(err).splitlines()[0] if str(err) else type(err).__name__
             raise LLMSetupError(f"vllm cannot load {model!r}: {reason}") from err
         self.models = [model]
-        self._alone = 0  # how many of the next calls run by themselves
+        self._alone = 0  # how many of the next calls to run one by one
         self._calls: queue.SimpleQueue[_Call] = queue.SimpleQueue()
         threading.Thread(target=self._generate, name="backscroll-vllm", daemon=True).start()
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
-        """One answer, generated together with the others that wait."""
+        """Ask for one answer, generated in a batch with the other waiting calls."""
         future: Future[tuple[str, bool, Usage]] = Future()
         self._calls.put((prompt, schema.model_json_schema(), future))
         raw, finished, usage = await asyncio.wrap_future(future)
@@ -76,8 +76,8 @@ class VLLMInProcess:
                     sampling_params=[_sampling(prompt, schema) for prompt, schema, _ in batch],
                     use_tqdm=False,
                 )
-            except Exception as err:  # the thread serves every later call too
-                if len(batch) > 1:  # one of them is at fault, such as a prompt that is too long
+            except Exception as err:  # keep the thread alive for later calls
+                if len(batch) > 1:  # one call may be at fault, such as a prompt that is too long
                     for call in batch:
                         self._calls.put(call)
                     self._alone = len(batch)

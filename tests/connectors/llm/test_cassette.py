@@ -35,9 +35,7 @@ def ask(llm: LLM, chat: OpenAIChat | None = None) -> Answer[WrittenSummary]:
     return asyncio.run(work())
 
 
-def test_what_was_recorded_against_a_server_is_replayed_without_it(
-    server: ChatServer, tmp_path: Path
-) -> None:
+def test_recorded_answers_are_replayed_without_the_server(server: ChatServer, tmp_path: Path) -> None:
     path = tmp_path / "cassette.jsonl"
     chat = OpenAIChat(server.url)
     recorded = ask(Recorder(chat, path), chat)
@@ -50,7 +48,9 @@ def test_what_was_recorded_against_a_server_is_replayed_without_it(
 
 
 @pytest.mark.parametrize("behaviour", ["truncated", "not json", "against the schema"])
-def test_an_unusable_answer_is_recorded_as_one(server: ChatServer, tmp_path: Path, behaviour: str) -> None:
+def test_an_unusable_answer_is_recorded_and_replayed_as_such(
+    server: ChatServer, tmp_path: Path, behaviour: str
+) -> None:
     path = tmp_path / "cassette.jsonl"
     server.behaviours = [behaviour]
     chat = OpenAIChat(server.url)
@@ -61,28 +61,24 @@ def test_an_unusable_answer_is_recorded_as_one(server: ChatServer, tmp_path: Pat
     assert (replayed.value.kind, replayed.value.raw) == (live.value.kind, live.value.raw)
 
 
-def test_a_question_that_was_not_recorded_is_refused_without_its_text(
-    server: ChatServer, tmp_path: Path
-) -> None:
+def test_the_error_for_an_unrecorded_prompt_does_not_quote_it(server: ChatServer, tmp_path: Path) -> None:
     path = tmp_path / "cassette.jsonl"
     chat = OpenAIChat(server.url)
     ask(Recorder(chat, path), chat)
-    with pytest.raises(LLMRefused, match=r"^cassette\.jsonl holds no answer to this summary prompt$"):
+    with pytest.raises(LLMRefused, match=r"^cassette\.jsonl has no answer to this summary prompt$"):
         asyncio.run(Cassette(path).ask(replace(PROMPT, temperature=0.7), WrittenSummary))
 
 
-def test_a_damaged_cassette_names_the_line(tmp_path: Path) -> None:
+def test_the_error_for_a_damaged_cassette_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "cassette.jsonl"
     path.write_text('{"digest": "x"}\n')
-    with pytest.raises(FormatError, match=r"cassette\.jsonl:1: not a recorded answer$"):
+    with pytest.raises(FormatError, match=r"cassette\.jsonl:1: not a recorded answer: expected a cassette$"):
         Cassette(path)
     with pytest.raises(FormatError, match="cannot be read"):
         Cassette(tmp_path / "missing.jsonl")
 
 
-def test_what_is_resumed_asks_no_answered_question_again_usable_or_not(
-    server: ChatServer, tmp_path: Path
-) -> None:
+def test_resuming_never_repeats_an_answered_prompt_usable_or_not(server: ChatServer, tmp_path: Path) -> None:
     path = tmp_path / "cassette.jsonl"
     server.behaviours = ["truncated"]
     chat = OpenAIChat(server.url)
@@ -94,7 +90,7 @@ def test_what_is_resumed_asks_no_answered_question_again_usable_or_not(
 
 
 @pytest.mark.parametrize("torn", [b'{"digest": "a', b'{"digest": "a", "model": "b"}'])
-def test_a_line_that_a_crash_has_torn_is_cut_off_and_asked_again(
+def test_an_incomplete_last_line_is_removed_and_its_prompt_asked_again(
     server: ChatServer, tmp_path: Path, torn: bytes
 ) -> None:
     path = tmp_path / "cassette.jsonl"
@@ -105,7 +101,7 @@ def test_a_line_that_a_crash_has_torn_is_cut_off_and_asked_again(
     assert len(path.read_bytes().splitlines()) == 1
 
 
-def test_a_resumed_recording_gives_what_it_has_and_asks_for_the_rest(
+def test_a_resumed_recording_replays_known_answers_and_asks_for_the_rest(
     server: ChatServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "cassette.jsonl"
@@ -125,7 +121,9 @@ def test_a_resumed_recording_gives_what_it_has_and_asks_for_the_rest(
 
 
 @pytest.mark.parametrize("text", ['{"text": "hello"}\n{"text": "no line break"}', "no line break"])
-def test_resuming_from_another_file_leaves_it_as_it_is(server: ChatServer, tmp_path: Path, text: str) -> None:
+def test_resuming_from_a_file_that_is_not_a_cassette_leaves_it_unchanged(
+    server: ChatServer, tmp_path: Path, text: str
+) -> None:
     path = tmp_path / "chat.jsonl"
     path.write_text(text)
     with pytest.raises(FormatError, match=r"chat\.jsonl:1: not a recorded answer"):

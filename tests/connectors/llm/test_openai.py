@@ -65,7 +65,7 @@ def ask(url: str, prompt: Prompt = PROMPT, **options: object) -> Answer[WrittenS
     return run(work)
 
 
-def test_a_schema_goes_in_and_a_validated_object_comes_out(server: ChatServer) -> None:
+def test_an_answer_is_validated_against_the_schema_sent(server: ChatServer) -> None:
     answer = ask(server.url)
     assert answer.value == WrittenSummary(summary="they talked about the ship.")
     assert answer.usage == Usage(100, 10)
@@ -78,7 +78,7 @@ def test_a_schema_goes_in_and_a_validated_object_comes_out(server: ChatServer) -
     assert "guided_json" not in request
 
 
-def test_a_servers_own_switches_are_sent(server: ChatServer) -> None:
+def test_server_specific_options_are_sent(server: ChatServer) -> None:
     ask(server.url, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
     assert server.requests[0]["chat_template_kwargs"] == {"enable_thinking": False}
 
@@ -92,7 +92,7 @@ def test_a_servers_own_switches_are_sent(server: ChatServer) -> None:
         ("no choices", "schema"),
     ],
 )
-def test_an_unusable_answer_is_a_failure_that_was_paid_for(
+def test_an_unusable_answer_is_an_error_with_its_token_usage(
     server: ChatServer, behaviour: str, kind: str
 ) -> None:
     server.behaviours = [behaviour]
@@ -115,7 +115,7 @@ def test_an_unusable_answer_is_a_failure_that_was_paid_for(
         ("404", LLMRefused, "refused"),
     ],
 )
-def test_every_fault_has_its_kind_and_no_chat_text(
+def test_every_error_has_its_kind_and_contains_no_chat_text(
     server: ChatServer, behaviour: str, error: type[LLMError], kind: str
 ) -> None:
     server.behaviours = [behaviour]
@@ -130,13 +130,13 @@ def test_every_fault_has_its_kind_and_no_chat_text(
     "body",
     ["null", "[]", '"busy"', '{"choices": [{}]}', '{"choices": [{"message": null}], "usage": {}}', "7"],
 )
-def test_an_answer_of_an_odd_shape_is_a_failure_like_any_other(server: ChatServer, body: str) -> None:
+def test_a_malformed_answer_is_an_ordinary_error(server: ChatServer, body: str) -> None:
     server.behaviours = [f"body {body}"]
     with pytest.raises((BadAnswer, LLMUnavailable)):
         ask(server.url)
 
 
-def test_a_refused_connection_is_unavailable() -> None:
+def test_a_refused_connection_means_unavailable() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -146,7 +146,7 @@ def test_a_refused_connection_is_unavailable() -> None:
 
 
 @pytest.mark.parametrize("faults", [["500"], ["429 0"], ["hang"], ["500", "503"]])
-def test_what_may_pass_is_tried_again(server: ChatServer, faults: list[str]) -> None:
+def test_temporary_failures_are_retried(server: ChatServer, faults: list[str]) -> None:
     server.behaviours = list(faults)
     assert ask(server.url, timeout=0.5, max_retries=3).value.summary == "they talked about the ship."
     assert len(server.requests) == len(faults) + 1
@@ -160,7 +160,7 @@ def test_retry_after_is_obeyed(server: ChatServer) -> None:
     assert 2.0 <= second - first < 3.5
 
 
-def test_a_refused_request_is_not_tried_again(server: ChatServer) -> None:
+def test_a_rejected_request_is_not_retried(server: ChatServer) -> None:
     server.behaviours = ["400"]
     with pytest.raises(LLMRefused):
         ask(server.url, max_retries=3)
@@ -177,25 +177,25 @@ def test_all_attempts_together_have_a_deadline(server: ChatServer) -> None:
     assert time.monotonic() - started < 3
 
 
-def test_the_models_of_a_server_are_known(server: ChatServer) -> None:
+def test_the_models_of_a_server_are_listed(server: ChatServer) -> None:
     assert OpenAIChat(server.url).models() == ["tiny"]
     server.models = None
     assert OpenAIChat(server.url).models() == []
 
 
-def test_a_url_is_taken_with_or_without_v1() -> None:
+def test_a_url_works_with_or_without_v1() -> None:
     assert base_url("http://a:1") == base_url("http://a:1/v1/") == "http://a:1/v1"
 
 
 class Pick(BaseModel):
-    """A schema that a grammar has to enforce: the tiny model would not keep to it by itself."""
+    """A schema that only a grammar can enforce: the tiny model would not follow it by itself."""
 
     model_config = ConfigDict(extra="forbid")
     colour: str = Field(pattern="^(red|blue)$", json_schema_extra={"enum": ["red", "blue"]})
     sure: bool
 
 
-def test_a_real_server_keeps_to_the_schema(llama: LlamaServer) -> None:
+def test_a_real_server_follows_the_schema(llama: LlamaServer) -> None:
     async def work() -> Answer[Pick]:
         chat = OpenAIChat(llama.url, timeout=60)
         prompt = Prompt(
@@ -212,8 +212,8 @@ def test_a_real_server_keeps_to_the_schema(llama: LlamaServer) -> None:
     assert answer.usage.completion > 3
 
 
-def test_a_real_server_answers_the_prompts_or_is_cut_off(llama: LlamaServer) -> None:
-    """The contract alone: a model this small writes nothing worth reading."""
+def test_a_real_server_answers_the_prompts_or_reaches_the_token_limit(llama: LlamaServer) -> None:
+    """Checks only the contract: a model this small writes nothing worth reading."""
 
     async def work() -> list[Answer[DetectedGaps] | Answer[WrittenSummary] | str]:
         chat = OpenAIChat(llama.url, timeout=120)

@@ -235,7 +235,7 @@ def answers(out: Path) -> Counter[str]:
     ("behaviour", "told"),
     [
         ("503", "the server failed (503)"),
-        ("401", "the request was refused (401)"),
+        ("401", "the request was rejected (401)"),
         ("hang", "the answer took too long"),
     ],
 )

@@ -416,7 +416,9 @@ def test_a_channel_from_two_partitions_stops_the_engine_unless_that_is_accepted(
 
 
 MISTAKES = {
-    "a missing topic": "topic 'nowhere' does not exist on {broker}: create it with `backscroll topics create`",
+    "a missing topic": (
+        "topic 'nowhere' does not exist on {broker}: create it with `backscroll topics create`"
+    ),
     "no broker": "no Kafka broker at {nobody} (Connection refused): start one or set kafka_brokers",
     "no store": "run needs a --store: the history that summaries lean on",
     "half a cluster": "use --process-id and --addresses together",
