@@ -1,1 +1,1 @@
-"""Embedders: ONNX, sentence-transformers, and servers."""
+"""Embedders: ONNX, sentence-transformers, and embedding servers."""

@@ -1,4 +1,4 @@
-"""A folder of sentence-transformers, read without it: the shape, prompts and weights of a BERT encoder."""
+"""Read a BERT encoder from a sentence-transformers folder, without that package: shape, prompts, weights."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class SentenceBert:
     """A sentence encoder: BERT, mean or first-token pooling, unit vectors.
 
     Args:
-        folder: where its tokenizer and weights are.
+        folder: the folder with its tokenizer and weights.
         config: the shape of the encoder.
-        most_tokens: word pieces of a text that are read, the two special ones included.
-        query_prompt: stands before queries.
-        passage_prompt: stands before stored texts.
+        most_tokens: the longest input in word pieces, including the two special ones; longer texts are cut.
+        query_prompt: put before each query.
+        passage_prompt: put before each stored text.
     """
 
     folder: Path
@@ -51,8 +51,8 @@ class SentenceBert:
         """Read a hub id, a folder, or the packaged model.
 
         Raises:
-            UnsupportedModelError: it is not such an encoder, or a file is missing or damaged.
-            EmbedderError: the packaged model is not what it should be.
+            UnsupportedModelError: the model is not such an encoder, or a file is missing or damaged.
+            EmbedderError: the packaged model is missing or damaged.
         """
         folder = packaged_folder() if model == DEFAULT_MODEL else _folder(model)
         try:
@@ -66,7 +66,7 @@ class SentenceBert:
         modules = _json(folder / "modules.json")
         kinds = tuple(module["type"].rpartition(".")[2] for module in modules)
         if kinds not in (_MODULES, _MODULES[:2]) or modules[0]["path"]:
-            raise UnsupportedModelError(f"it is made of {', '.join(kinds)}, not of {', '.join(_MODULES)}")
+            raise UnsupportedModelError(f"it consists of {', '.join(kinds)}, not of {', '.join(_MODULES)}")
         bert = _json(folder / "config.json")
         for name, value in _NEEDED.items():
             if bert.get(name, value) != value:
@@ -95,14 +95,14 @@ class SentenceBert:
         )
 
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, which cuts texts to what the model reads and pads none.
+        """The tokenizer; it truncates texts to the model's limit and adds no padding.
 
         Raises:
             UnsupportedModelError: the file is damaged.
         """
         try:
             tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
-        except Exception as err:  # it raises nothing more special
+        except Exception as err:  # tokenizers raises only Exception
             raise UnsupportedModelError(f"its tokenizer cannot be read ({err})") from err
         tokenizer.enable_truncation(self.most_tokens)
         tokenizer.no_padding()
@@ -125,14 +125,14 @@ class SentenceBert:
 
 
 def _pooling(config: Mapping[str, Any]) -> Literal["mean", "cls"]:
-    """Which vector stands for a text, from a configuration of either form, one name or a flag for each."""
+    """The pooling mode, from either form of the configuration: one name, or one flag per mode."""
     flags = {name for name, value in config.items() if name.startswith("pooling_mode_") and value}
     mode = config.get("pooling_mode", flags)
     if config.get("include_prompt", True) and mode in ("mean", {"pooling_mode_mean_tokens"}):
         return "mean"
     if config.get("include_prompt", True) and mode in ("cls", {"pooling_mode_cls_token"}):
         return "cls"
-    raise UnsupportedModelError("it pools in another way than by mean or first token")
+    raise UnsupportedModelError("its pooling is neither mean nor first token")
 
 
 def _folder(model: str) -> Path:
@@ -143,7 +143,7 @@ def _folder(model: str) -> Path:
     try:
         return Path(snapshot_download(model, allow_patterns=_FILES))
     except (OSError, ValueError) as err:
-        raise UnsupportedModelError("it is neither a folder nor to be had from the hub") from err
+        raise UnsupportedModelError("it is neither a folder nor available on the hub") from err
 
 
 def _json(path: Path) -> Any:

@@ -1,8 +1,8 @@
-"""A BERT sentence encoder as an ONNX graph, written from the model's own weights as it is loaded.
+"""Build an ONNX graph of a BERT sentence encoder from the model's own weights while loading it.
 
-There is nothing to export, to cache or to download: the graph is a few kilobytes that name the
-weights, and onnxruntime gets the weights themselves from memory. It takes texts of one length at a time,
-so there is no padding and no attention mask.
+There is nothing to export, cache or download: the graph is a few kilobytes that refer to the weights by
+name, and onnxruntime gets the weights from memory. A batch holds texts of one length, so there is no
+padding and no attention mask.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ELEMENTS = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8}
 
 @dataclass(frozen=True, slots=True)
 class BertConfig:
-    """What the graph depends on beside the weights."""
+    """The shape of the encoder: what the graph depends on besides the weights."""
 
     layers: int
     heads: int
@@ -48,7 +48,7 @@ class BertConfig:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A serialised model and the arrays that its initializers stand for, by name."""
+    """A serialised model, and the arrays for its initializers by name."""
 
     model: bytes
     weights: Mapping[str, NDArray[Any]]
@@ -57,13 +57,13 @@ class Graph:
 def bert_graph(weights: Weights, config: BertConfig, precision: Precision) -> Graph:
     """The encoder from `input_ids`, int64 `[texts, length]`, to `embedding`, float32 `[texts, dimensions]`.
 
-    With `int8`, the weights of all linear layers are rounded to 8 bits, with a scale for each output,
-    and their inputs as they come, with a scale for each word piece (dynamic quantization).
+    With `int8`, the weights of all linear layers are rounded to 8 bits, with one scale per output, and
+    their inputs are rounded at run time, with one scale per word piece (dynamic quantization).
 
     Args:
-        weights: of a `BertModel`, as its `model.safetensors` names them.
-        config: its shape.
-        precision: of the linear layers.
+        weights: the weights of a `BertModel`, by their names in its `model.safetensors`.
+        config: the shape of the encoder.
+        precision: the precision of the linear layers.
 
     Raises:
         KeyError: a weight is missing.
@@ -80,7 +80,7 @@ def bert_graph(weights: Weights, config: BertConfig, precision: Precision) -> Gr
 
 
 def _embed(graph: _Builder, config: BertConfig) -> str:
-    """Words, positions and the one token type there is, added and normalised."""
+    """The sum of the embeddings of words, positions and the only token type, normalised."""
     words = graph.node("Gather", [graph.weight("embeddings.word_embeddings.weight"), "input_ids"])
     types = graph.weights["embeddings.token_type_embeddings.weight"][0]
     positions = graph.weights["embeddings.position_embeddings.weight"] + types
@@ -91,7 +91,7 @@ def _embed(graph: _Builder, config: BertConfig) -> str:
 
 
 def _layer(graph: _Builder, hidden: str, name: str, config: BertConfig) -> str:
-    """Self-attention and the feed-forward part, each added to its input and normalised."""
+    """One layer: self-attention and feed-forward, each added to its input and normalised."""
     three = [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
     query, key, value = graph.split(graph.linear(hidden, three), 3)
     attended = graph.node(
@@ -107,7 +107,7 @@ def _layer(graph: _Builder, hidden: str, name: str, config: BertConfig) -> str:
 
 
 class _Builder:
-    """Nodes in order, and the arrays they use."""
+    """Collects nodes in order, and the arrays they use."""
 
     def __init__(self, weights: Weights, precision: Precision) -> None:
         self.weights = weights
@@ -135,7 +135,7 @@ class _Builder:
         return self.node("LayerNormalization", inputs, axis=-1, epsilon=epsilon)
 
     def linear(self, value: str, names: list[str]) -> str:
-        """One product for linear layers that have the same input, their outputs side by side."""
+        """Linear layers with the same input, computed as one product with their outputs side by side."""
         matrix = np.concatenate([self.weights[f"{name}.weight"] for name in names]).T
         shift = np.concatenate([self.weights[f"{name}.bias"] for name in names])
         bias = self.array(f"{names[0]}.bias", shift)
@@ -143,7 +143,7 @@ class _Builder:
             return self.node("Add", [self.node("MatMul", [value, self.array(names[0], matrix)]), bias])
         scale = np.maximum(np.abs(matrix).max(axis=0), _TINY) / np.float32(127)
         rounded = self.array(names[0], np.rint(matrix / scale).astype(np.int8))
-        # onnxruntime takes one scale for all inputs of a product; so each word piece is brought to one first.
+        # onnxruntime uses one scale for all inputs of a product, so scale each word piece to 1 first.
         most = self.node("ReduceMax", [self.node("Abs", [value])], axes=[-1], keepdims=1)
         most = self.node("Max", [most, self.array("tiny", np.array(_TINY))])
         inputs = [self.node("Div", [value, most]), rounded, self.array(f"{names[0]}.scale", scale)]

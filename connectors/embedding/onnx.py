@@ -1,7 +1,7 @@
-"""Sentence embeddings by onnxruntime: loaded in half a second, without torch.
+"""Sentence embeddings with onnxruntime, which loads in half a second and needs no torch.
 
-Every text is computed by itself, the texts of a call side by side on the threads. So nothing is
-spent on padding, and a vector depends on its text alone: to the last bit, whatever else is in the call.
+Each text is computed separately, and the texts of a call in parallel threads. So no time is spent on
+padding, and a vector depends only on its text, to the last bit, whatever else is in the call.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _VNNI = {"avx512_vnni", "avx_vnni"}
 class OnnxEmbedder:
     """Unit vectors from a BERT sentence encoder on this machine's processor.
 
-    In `float32` they are those of sentence-transformers on torch, but for last bits, in which torch
-    differs from itself from batch to batch. In `int8` they are others (a cosine of about 0.99),
-    which the fingerprint says.
+    With `float32` they equal those of sentence-transformers on torch except in the last bits, in which
+    torch itself differs from batch to batch. With `int8` they differ (cosine about 0.99), and so does the
+    fingerprint.
 
     Args:
         model: a hub id, a folder, or `all-MiniLM-L6-v2` for the packaged weights.
-        precision: of the linear layers.
-        threads: texts at once; None for as many as this process may use processors.
+        precision: the precision of the linear layers.
+        threads: how many texts to compute at once; None for one per available processor.
 
     Raises:
-        UnsupportedModelError: torch is needed for the model.
-        EmbedderError: the packaged model is not what it should be, or the processor would spoil int8.
+        UnsupportedModelError: the model needs torch.
+        EmbedderError: the packaged model is missing or damaged, or the processor cannot compute int8 exactly.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class OnnxEmbedder:
         return self._encode(texts, self._prompts[0])
 
     def _encode(self, texts: Sequence[str], prompt: str) -> Vectors:
-        # The tokenizer takes no half of a surrogate pair.
+        # The tokenizer rejects lone surrogates.
         asked = [f"{prompt}{text}".encode("utf-8", "replace").decode() for text in texts]
         distinct = list(dict.fromkeys(asked))
         pieces = [encoding.ids for encoding in self._tokenizer.encode_batch(distinct)]
@@ -98,9 +98,9 @@ class OnnxEmbedder:
 
 
 def multiplies_int8_exactly() -> bool:
-    """Whether this processor adds up products of 8-bit numbers without clipping them on the way.
+    """Whether this processor adds up products of 8-bit numbers without overflow.
 
-    Intel and AMD before VNNI do not; onnxruntime's documentation of quantization tells of it.
+    Intel and AMD processors without VNNI do not; see onnxruntime's documentation on quantization.
     """
     if platform.machine().lower() in ("arm64", "aarch64"):
         return True
@@ -112,7 +112,7 @@ def multiplies_int8_exactly() -> bool:
 
 
 def _session(graph: Graph) -> tuple[onnxruntime.InferenceSession, list[onnxruntime.OrtValue]]:
-    """The session, and its weights, which have to live as long."""
+    """The session, and its weights, which must be kept as long as the session."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # the threads are for the texts
     options.log_severity_level = 3

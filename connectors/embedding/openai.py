@@ -1,8 +1,8 @@
 """Sentence embeddings from a server with an OpenAI-compatible `/v1/embeddings`.
 
-vLLM (`vllm serve MODEL --runner pooling`), llama.cpp (`llama-server --embeddings --pooling ...`) and
-hosted services speak it. The client retries what may pass (no connection, time-outs, 408, 409, 429
-with Retry-After, 5xx) with exponential back-off and jitter.
+These are vLLM (`vllm serve MODEL --runner pooling`), llama.cpp (`llama-server --embeddings --pooling ...`)
+and hosted services. The client retries temporary failures (no connection, time-outs, 408, 409, 429 with
+Retry-After, 5xx) with exponential back-off and jitter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DEFAULT_QUERY_TASK = (
 _INSTRUCTED = re.compile(r"qwen3[\W_]*embedding", re.IGNORECASE)
 
 
-_SHORT = 512  # characters that any embedding model reads
+_SHORT = 512  # characters, which fit any embedding model
 
 
 _TOO_LARGE = (400, 413, 422)
@@ -43,22 +43,22 @@ _TOO_LARGE = (400, 413, 422)
 class OpenAIEmbedder:
     """Unit vectors from an embedding server.
 
-    A text that the server finds too long is cut, to half its length until the server takes it, as
-    a local model would cut it to what it reads. A longer stall than `timeout` ends an attempt.
+    A text that is too long for the server is cut in half until the server accepts it, much as a local model
+    truncates its input.
 
     Args:
-        url: where the server is, with or without `/v1`.
-        model: the model's name there; None for the only one that the server offers.
+        url: the server's URL, with or without `/v1`.
+        model: the model's name; None if the server offers only one.
         api_key: sent as a bearer token; servers without access control ignore it.
-        query_instruction: one sentence that tells the model what queries look for, sent with each as
-            `Instruct: ...`; None for the default of the model (models named like Qwen3-Embedding have
-            one), empty for queries as they are.
-        timeout: seconds without a byte before an attempt is given up.
-        batch: most texts in one request.
-        max_retries: further attempts after the first.
+        query_instruction: a sentence that tells the model what queries look for, sent with each query as
+            `Instruct: ...`; None for the model's default (models named like Qwen3-Embedding have one),
+            empty to send plain queries.
+        timeout: seconds without data before an attempt fails.
+        batch: the largest number of texts in one request.
+        max_retries: attempts after the first.
 
     Raises:
-        EmbedderError: the server cannot be used; the text says what would be right.
+        EmbedderError: the server cannot be used; the message says how to fix it.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class OpenAIEmbedder:
             base_url=base_url(url),
             api_key=api_key or "none",
             timeout=openai.Timeout(timeout, connect=min(timeout, 5.0)),
-            max_retries=min(max_retries, 2),  # who starts with a wrong URL is told soon
+            max_retries=min(max_retries, 2),  # at the start, report a wrong URL soon
         )
         self.name = model or ""
         self.name = model or self._only_model()
         if query_instruction is None and _INSTRUCTED.search(self.name):
             query_instruction = DEFAULT_QUERY_TASK
         self._query_instruction = query_instruction or None
-        self.dimensions = 0  # any, until the first answer tells
+        self.dimensions = 0  # not known until the first answer
         self.dimensions = self._embed(["How long is a vector?"]).shape[1]
         self._client = self._client.with_options(max_retries=max_retries)
         vectors_depend_on = repr((self.name, self.dimensions, self._query_instruction))
@@ -98,12 +98,12 @@ class OpenAIEmbedder:
         """Unit vectors of stored texts, float32 `[texts, dimensions]`.
 
         Raises:
-            EmbedderError: the server fails, after retries, or its answer is not what was asked for.
+            EmbedderError: the server still fails after retries, or its answer is malformed.
         """
         return self._embed(texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors of queries, under the query instruction where there is one.
+        """Unit vectors of queries, sent with the query instruction if there is one.
 
         Raises:
             EmbedderError: as `embed_passages`.
@@ -124,8 +124,8 @@ class OpenAIEmbedder:
         return np.concatenate(vectors)
 
     def _request(self, texts: Sequence[str]) -> bytes:
-        """The body of the answer to one request; texts that are too long for the server are cut."""
-        # A server must not see half a surrogate pair, which is not UTF-8, and may refuse an empty text.
+        """The body of the response to one request; texts that are too long for the server are cut."""
+        # A lone surrogate is not valid UTF-8, and a server may reject an empty text.
         sent = [text.encode("utf-8", "replace").decode() or " " for text in texts]
         longest = max(len(text) for text in sent)
         while True:
@@ -134,8 +134,8 @@ class OpenAIEmbedder:
                     model=self.name, input=sent, encoding_format="float"
                 ).content
             except (openai.OpenAIError, ValueError) as err:
-                # Raised below, outside of this block: a server's error may quote the texts, and so
-                # it must not hang on to ours as its context.
+                # Raised below, outside this block: the server's error may quote the texts, so it
+                # must not become the context of ours.
                 problem = None if longest > _SHORT and _finds_too_long(err) else self._explained(err)
             if problem is not None:
                 raise EmbedderError(problem)
@@ -143,17 +143,17 @@ class OpenAIEmbedder:
             sent = [text[:longest] for text in sent]
 
     def _unit(self, body: bytes, texts: int) -> Vectors:
-        """The vectors of an answer in the order of the texts, each of length one."""
+        """The vectors in a response, in the order of the texts, each scaled to unit length."""
         rows = _rows(body)
         if rows is None:
-            raise self._wrong("holds no embeddings: is it an OpenAI-compatible /v1 URL?")
+            raise self._wrong("has no embeddings: check that the URL is an OpenAI-compatible /v1")
         if sorted(index for index, _ in rows) != list(range(texts)):
-            raise self._wrong(f"has {len(rows)} vectors for {texts} texts, or twice the same index")
+            raise self._wrong(f"has {len(rows)} vectors for {texts} texts, or repeats an index")
         by_index = dict(rows)
         lengths = sorted({len(row) for row in by_index.values()})
         if lengths != [self.dimensions or lengths[0]]:
             found, right = " and ".join(map(str, lengths)), self.dimensions or "of one length"
-            raise self._wrong(f"has vectors of {found} numbers, not {right}")
+            raise self._wrong(f"has vectors with {found} dimensions, not {right}")
         vectors = np.stack([by_index[index] for index in range(texts)])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(norms) & (norms > 0)).all():
@@ -165,12 +165,12 @@ class OpenAIEmbedder:
         try:
             models = self._models()
         except (openai.OpenAIError, ValueError, TypeError, AttributeError) as err:
-            problem = f"{self._explained(err)}; if it does not list its models, name the embedding model"
+            problem = f"{self._explained(err)}; if the server does not list its models, set embedding_model"
         if problem is not None:
             raise EmbedderError(problem)
         if len(models) != 1:
             raise EmbedderError(
-                f"embedding server {self._where} offers {_listed(models)}: name one as the embedding model"
+                f"embedding server {self._where} offers {_listed(models)}: set embedding_model to one of them"
             )
         return models[0]
 
@@ -181,28 +181,30 @@ class OpenAIEmbedder:
         return EmbedderError(f"embedding server {self._where}: the answer of {self.name!r} {what}")
 
     def _explained(self, err: Exception) -> str:
-        """The failure in our words: a server's own text may quote the chat, so it is left out."""
+        """Our own error message; leaves out the server's text, which may quote the chat."""
         server = f"embedding server {self._where}"
-        times = f"{self._client.max_retries + 1} times"
+        attempts = f"{self._client.max_retries + 1} attempts"
         if isinstance(err, openai.APITimeoutError):
-            return f"{server} gave no answer in {self._timeout:g} s, {times}: see if it is overloaded"
+            return f"{server} did not answer within {self._timeout:g} s ({attempts}): check its load"
         if isinstance(err, openai.APIConnectionError):
-            return f"{server} cannot be reached: check the embedding URL and that the server runs"
+            return f"{server} cannot be reached: check the embedding URL and that the server is running"
         if not isinstance(err, openai.APIStatusError):
-            return f"{server} was not asked ({type(err).__name__}): check the URL and the API key"
+            return f"{server}: cannot send the request ({type(err).__name__}): check the URL and the API key"
         status = err.status_code
         if status in (401, 403):
-            return f"{server} refuses the API key ({status}): set BACKSCROLL_EMBEDDING_API_KEY"
+            return f"{server} rejected the API key ({status}): set BACKSCROLL_EMBEDDING_API_KEY"
         if status == 404:
             return f"{server} does not know {self._asked_for()} (404): it offers {self._offered()}"
         if status in (405, 501):
             start = "start vLLM with --runner pooling, llama.cpp with --embeddings"
-            return f"{server} serves no embeddings ({status}): {start}"
+            return f"{server} does not serve embeddings ({status}): {start}"
         if status == 429:
-            return f"{server} is overloaded (429), {times}: try again later"
+            return f"{server} is overloaded (429, {attempts}): try again later"
         if status >= 500:
-            return f"{server} failed ({status}), {times}: see its log"
-        return f"{server} refused the request ({status}): make sure that {self._asked_for()} embeds texts"
+            return f"{server} failed ({status}, {attempts}): see its log"
+        return (
+            f"{server} rejected the request ({status}): check that {self._asked_for()} is an embedding model"
+        )
 
     def _asked_for(self) -> str:
         return f"model {self.name!r}" if self.name else "/v1/models"
@@ -211,11 +213,11 @@ class OpenAIEmbedder:
         try:
             return _listed(self._models(max_retries=0))
         except (openai.OpenAIError, ValueError, TypeError, AttributeError):
-            return "no list of models; check the URL, too"
+            return "no list of models; also check the URL"
 
 
 def _rows(body: bytes) -> list[tuple[int, NDArray[np.float64]]] | None:
-    """Index and vector of every embedding in an answer, as they stand; None where it is no such answer."""
+    """Index and vector of each embedding in a response, in its order; None if the response is malformed."""
     try:
         data = json.loads(body)["data"]
         rows = [(int(item["index"]), np.asarray(item["embedding"], dtype=np.float64)) for item in data]
@@ -225,14 +227,14 @@ def _rows(body: bytes) -> list[tuple[int, NDArray[np.float64]]] | None:
 
 
 def _shown(url: str) -> str:
-    """The URL as errors show it, without credentials."""
+    """The URL without credentials, for error messages."""
     try:
         parts = urlsplit(url)
         host = parts.hostname and f"{parts.hostname}{'' if parts.port is None else f':{parts.port}'}"
     except ValueError:
         host = None
     if not host or parts.scheme not in ("http", "https"):
-        raise EmbedderError("the embedding URL is not one: it must look like http://127.0.0.1:8000/v1")
+        raise EmbedderError("the embedding URL is invalid: expected one like http://127.0.0.1:8000/v1")
     return f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
 
 
@@ -242,7 +244,7 @@ def _listed(models: Sequence[str]) -> str:
 
 
 def _finds_too_long(err: Exception) -> bool:
-    """A model was probed before, so a request that is refused now holds a text that is too long."""
+    """Whether a text was too long: the model answered before, so a rejected request means that."""
     if not isinstance(err, openai.APIStatusError):
         return False
     # llama.cpp: "input (5001 tokens) is too large to process", as an error of its own

