@@ -157,6 +157,14 @@ class Received:
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
 
+    @classmethod
+    def of(cls, item: Received | bytes | Mapping[str, Any]) -> Received:
+        """What a source emitted; JSON or an object alone has no known place."""
+        if isinstance(item, Received):
+            return item
+        raw = item if isinstance(item, bytes) else orjson.dumps(dict(item), default=repr)
+        return cls(item, (), raw)
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:

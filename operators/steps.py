@@ -9,7 +9,7 @@ step ids, so the ids of `stateful_batch` steps are part of its format: never cha
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeGuard, TypeVar
@@ -85,7 +85,7 @@ class SummarizeOut:
 
 
 @operator
-def admit(step_id: str, messages: Stream[Received], engine: Engine) -> AdmitOut:
+def admit(step_id: str, messages: Stream[Received | bytes | Mapping[str, Any]], engine: Engine) -> AdmitOut:
     """Validate, key by channel and give every posted message its place; the rest are dead letters."""
     parsed = op.map("parse", messages, partial(_parse, engine))
     valid = op.branch("valid", parsed, _is_arrival)
@@ -344,7 +344,8 @@ def _only(kind: type[Y]) -> Callable[[object], Y | None]:
     return lambda item: item if isinstance(item, kind) else None
 
 
-def _parse(engine: Engine, received: Received) -> Arrival | DeadLetter:
+def _parse(engine: Engine, item: Received | bytes | Mapping[str, Any]) -> Arrival | DeadLetter:
+    received = Received.of(item)
     engine.runtime.counters["messages"] += 1
     MESSAGES.inc()
     try:

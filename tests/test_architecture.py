@@ -147,14 +147,14 @@ def test_every_package_is_installed_under_the_name_backscroll() -> None:
 def test_every_data_file_is_installed() -> None:
     packed = set()
     for package, patterns in SETUPTOOLS["package-data"].items():
-        folder = ROOT.joinpath(*package.split(".")[1:])
+        folder = ROOT.joinpath(*package.split(".")[1:] or ["backscroll"])
         for pattern in patterns:
             matching = {path for path in folder.glob(pattern) if path.is_file()}
             assert matching, f"{package}: {pattern} is out of date"
             packed |= matching
     files = {
         path
-        for package in MAY_IMPORT
+        for package in ("backscroll", *MAY_IMPORT)
         for path in (ROOT / package).rglob("*")
         if path.is_file() and path.suffix not in (".py", ".pyc")
     }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import json
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import backscroll
 from backscroll.connectors.files.recorded_gaps import RecordedDetector
 from backscroll.flows.settings.describe import markdown
 from backscroll.operators.messages import parse_message
@@ -104,3 +108,38 @@ def test_the_page_of_settings_is_what_the_command_prints() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert page.partition("\n\n| setting")[2] == markdown().partition("| setting")[2]
     assert all(row.rsplit("|", 2)[1].strip() for row in markdown().splitlines()), "each has a meaning"
+
+
+def test_the_ten_lines_of_the_library_print_what_the_page_says(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "library.md"
+    (code,) = [block for block in blocks(page, "python") if "run_main" in block]
+    (chat,) = blocks(page, "json")
+    (tmp_path / "chat.jsonl").write_text(chat, encoding="utf-8")
+    (printed,) = re.findall(
+        r"no message:\n\n```\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout == printed
+
+
+def test_the_public_names_are_exactly_those_of_the_page() -> None:
+    rows = (ROOT / "docs" / "library.md").read_text(encoding="utf-8").split("| name | what it is for |")[1]
+    names = [name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.split(" | ")[0])]
+    assert sorted(backscroll.__all__) == sorted(names)
+    for name in names:
+        assert getattr(backscroll, name).__name__ == name
+
+
+def test_the_public_names_are_declared_for_type_checkers_as_they_are_imported() -> None:
+    tree = ast.parse((ROOT / "backscroll" / "__init__.py").read_text(encoding="utf-8"))
+    (checking,) = [node for node in tree.body if isinstance(node, ast.If)]
+    declared = {
+        alias.name: node.module
+        for node in checking.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert declared == backscroll._HOMES

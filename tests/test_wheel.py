@@ -68,7 +68,7 @@ def test_the_wheel_installs_one_name_with_every_module_and_data_file(wheel: Path
     assert {name.split("/")[0] for name in names} == {"backscroll"}
     files = {path for folder in FOREIGN for path in (ROOT / folder).rglob("*") if path.is_file()}
     expected = {f"backscroll/{path.relative_to(ROOT)}" for path in files if path.suffix != ".pyc"}
-    assert names == {"backscroll/__init__.py", *expected}
+    assert names == {"backscroll/__init__.py", "backscroll/py.typed", *expected}
 
 
 def test_modules_of_the_working_directory_shadow_nothing(

@@ -156,9 +156,12 @@ class ChannelHistory:
     def recorded_window(self, turns: Sequence[Turn]) -> WindowRef | None:
         """The recorded window that holds exactly these turns, as they are; None if there is none."""
         first, last = turns[0].seq, turns[-1].seq
-        if last >= self.recorded_until or self.window_of(last).last_seq != last:
+        if last >= self.recorded_until:
             return None
-        return self.window_of(last) if list(self.turns(first, last)) == list(turns) else None
+        ref = self.window_of(last)
+        if (ref.first_seq, ref.last_seq) != (first, last):
+            return None
+        return ref if list(self.turns(first, last)) == list(turns) else None
 
     def as_of(self, before_seq: int) -> AsOf:
         """The history as it was before turn `before_seq`: windows that end before it."""

@@ -42,6 +42,11 @@ class Emission:
     revision: int
     body: bytes | None
 
+    @property
+    def summary(self) -> Summary | None:
+        """The record; None for a tombstone."""
+        return None if self.body is None else Summary.from_json(self.body)
+
 
 @dataclass(frozen=True, slots=True)
 class WindowEntry:
