@@ -24,9 +24,10 @@ from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.history.channel import AsOf, ChannelHistory
 from backscroll.operators.history.chunks import Chunk, Chunker
 from backscroll.operators.history.columns import Columns, RecordedWindow
-from backscroll.operators.index.bm25 import ANALYSER, tokenize, top_k
+from backscroll.operators.index.bm25 import ANALYSER, tokenize
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.index.fusion import reciprocal_rank_fusion
+from backscroll.operators.index.ranking import Ranking
 from backscroll.operators.language.tokens import TOKENIZER, encode
 from backscroll.operators.memory.registry import STRATEGIES
 from backscroll.operators.memory.request import MemoryRequest
@@ -198,9 +199,9 @@ def _measure_window(
     sparse = []
     for query in queries:
         with clock.of("sparse_query"):
-            sparse.append(top_k(past.sparse(query), TOP_K).tolist())
+            sparse.append(Ranking.top(past.sparse(query), TOP_K))
     with clock.of("dense_query", GAPS):
-        dense = [[chunk for chunk, _ in nearest] for nearest in past.nearest(vectors, TOP_K)]
+        dense = past.nearest(vectors, TOP_K)
     with clock.of("fusion", GAPS):
         fused = [reciprocal_rank_fusion(pair)[:CHUNKS] for pair in zip(sparse, dense, strict=True)]
     with clock.of("refinement", GAPS):
@@ -227,14 +228,14 @@ def _measure_index(folder: Path, history: ChannelHistory, clock: Stopwatch) -> f
     for query, exact in zip(queries, past.nearest(queries, TOP_K), strict=True):
         with clock.of("dense_query_indexed"):
             (found,) = store.search.nearest(CHANNEL, query[None], windows=past.windows, k=TOP_K)
-        worst = exact[-1][1] - 1e-6
+        worst = exact.scores[-1] - 1e-6
         hits += sum(one.cosine >= worst for one in found)
     store.close()
     return round(hits / (TOP_K * _INDEXED), 4)
 
 
-def _refined(past: AsOf, best: Sequence[int], vector: Vectors) -> list[tuple[int, float]]:
-    seqs = sorted({seq for chunk in best for seq in past.chunk_turns(chunk)})
+def _refined(past: AsOf, best: Ranking, vector: Vectors) -> list[tuple[int, float]]:
+    seqs = sorted({seq for chunk in best.positions for seq in past.chunk_turns(chunk)})
     scores = (past.turn_vectors(seqs) @ vector).tolist()
     return sorted(zip(seqs, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
 
@@ -265,8 +266,8 @@ def _measure_plain(
         with clock.of("plain_rank_bm25_query"):
             scores = index.get_scores(tokenize(query))
             expected = np.argsort(-scores, kind="stable")[:TOP_K]
-        found = top_k(past.sparse(query), TOP_K)
-        if not np.allclose(scores[expected], past.sparse(query)[found], rtol=0, atol=1e-9):
+        found = Ranking.top(past.sparse(query), TOP_K)
+        if not np.allclose(scores[expected], found.scores, rtol=0, atol=1e-9):
             raise AssertionError("the index does not score as rank_bm25 does")
     del index
     matrix = past.chunk_vectors

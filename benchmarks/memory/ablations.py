@@ -36,7 +36,12 @@ def without_refinement(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     if not request.gaps or not request.history.chunks or request.embedder is None:
         return ()
     rankings = fuse_chunks(request, [gap.text for gap in request.gaps])
-    rounds = (chunk for round_ in zip_longest(*rankings) for chunk in round_ if chunk is not None)
+    rounds = (
+        chunk
+        for round_ in zip_longest(*(ranking.positions for ranking in rankings))
+        for chunk in round_
+        if chunk is not None
+    )
     distinct = list(dict.fromkeys(rounds))[: request.chunks]
     return take_chunks(request, [(chunk, 0.0) for chunk in distinct])
 

@@ -21,6 +21,7 @@ from backscroll.operators.history.store import HistoryError
 from backscroll.operators.history.window_index import ReadTurns, WindowIndex
 from backscroll.operators.index.arrays import GrowingArray
 from backscroll.operators.index.embedder import Embedder, Vectors, VectorSearch
+from backscroll.operators.index.ranking import Ranking
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import WindowRef
 
@@ -256,8 +257,8 @@ class AsOf:
         """BM25 score of every chunk, float64 `[chunks]`, by words in at most a share of the chunks."""
         return self.history.chunks.bm25(query, windows=self.windows, most=most)
 
-    def nearest(self, queries: Vectors, k: int) -> list[list[tuple[int, float]]]:
-        """The `k` chunks with the largest cosine to each query, `(position, cosine)`, best first.
+    def nearest(self, queries: Vectors, k: int) -> list[Ranking]:
+        """The `k` chunks with the largest cosine to each query.
 
         Exact, in one matrix product, while the history keeps the vectors of its chunks; otherwise
         what the store finds.

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from backscroll.operators.history.columns import Columns, RecordedWindow
 from backscroll.operators.history.store import HistoryError
 from backscroll.operators.index.arrays import GrowingArray
-from backscroll.operators.index.bm25 import AsOfBM25, ranking
+from backscroll.operators.index.bm25 import AsOfBM25
 from backscroll.operators.index.dense import AsOfDense
 from backscroll.operators.index.embedder import Vectors, VectorSearch
+from backscroll.operators.index.ranking import Ranking
 from backscroll.operators.messages import ChannelKey
 
 __all__ = ["ChunkIndex"]
@@ -103,12 +104,12 @@ class ChunkIndex:
         """
         return self._bm25.scores(query, windows=windows, most=most)
 
-    def nearest(self, queries: Vectors, k: int, *, windows: int) -> list[list[tuple[int, float]]]:
+    def nearest(self, queries: Vectors, k: int, *, windows: int) -> list[Ranking]:
         """The `k` chunks of the first `windows` windows with the largest cosine to each query.
 
         Returns:
-            For each query pairs of position and cosine, best first: exact, in one matrix product,
-            while the vectors are kept here, else what the store finds.
+            For each query its ranking by cosine: exact, in one matrix product, while the vectors are
+            kept here, else what the store finds.
 
         Raises:
             HistoryError: the chunks have no vectors.
@@ -116,13 +117,15 @@ class ChunkIndex:
         if not self._has_vectors:
             raise HistoryError(f"{self._key}: dense search needs a history with vectors")
         if self._dense is not None:
-            return [ranking(row, k) for row in self._dense.scores(queries, windows=windows)]
+            return [Ranking.top(row, k) for row in self._dense.scores(queries, windows=windows)]
         assert self._search is not None
         found = self._search.nearest(self._key, queries, windows=windows, k=k)
         return [
-            sorted(
-                ((self._position(one.window, one.start), one.cosine) for one in of_query),
-                key=lambda pair: (-pair[1], pair[0]),
+            Ranking.of(
+                sorted(
+                    ((self._position(one.window, one.start), one.cosine) for one in of_query),
+                    key=lambda pair: (-pair[1], pair[0]),
+                )
             )
             for of_query in found
         ]

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from backscroll.operators.index.arrays import GrowingArray
 from backscroll.operators.index.postings import Postings
 
-__all__ = ["ANALYSER", "AsOfBM25", "ranking", "tokenize", "top_k"]
+__all__ = ["ANALYSER", "AsOfBM25", "tokenize"]
 
 ANALYSER = r"lower-case \w+"
 
@@ -260,21 +260,3 @@ def _mean_idf(terms: NDArray[np.int64], chunks: int) -> float:
         return 0.0
     idf = np.log(chunks - frequencies + 0.5) - np.log(frequencies + 0.5)
     return float(terms[frequencies] @ idf / terms[frequencies].sum())
-
-
-def ranking(scores: NDArray[np.floating], k: int) -> list[tuple[int, float]]:
-    """The `k` best positions and their scores, `(position, score)`, best first."""
-    best = top_k(scores, k)
-    return list(zip(best.tolist(), scores[best].tolist(), strict=True))
-
-
-def top_k(scores: NDArray[np.floating], k: int) -> NDArray[np.intp]:
-    """The positions of the `k` best scores, by (-score, position); zero scores are included."""
-    if k <= 0:
-        return np.arange(0)
-    if k < len(scores):
-        kth = np.partition(scores, len(scores) - k)[len(scores) - k]
-        positions = np.flatnonzero(scores >= kth)
-    else:
-        positions = np.arange(len(scores))
-    return positions[np.argsort(-scores[positions], kind="stable")][:k]

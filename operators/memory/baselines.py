@@ -40,4 +40,4 @@ def hybrid(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     window, half = window_text(request), request.chunks // 2
     by_sparse = sparse_ranking(request, window)[: request.chunks - half]
     by_dense = dense_rankings(request, [window])[0][:half]
-    return take_chunks(request, by_sparse + by_dense)
+    return take_chunks(request, [*by_sparse, *by_dense])

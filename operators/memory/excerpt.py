@@ -8,7 +8,6 @@ gaps, by the rare words of the window, and by the vectors of the utterances that
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,8 +15,9 @@ from itertools import accumulate
 import numpy as np
 
 from backscroll.operators.history.channel import AsOf
-from backscroll.operators.index.bm25 import top_k
 from backscroll.operators.index.embedder import Vectors
+from backscroll.operators.index.fusion import reciprocal_rank_fusion
+from backscroll.operators.index.ranking import Ranking
 from backscroll.operators.memory.request import MemoryRequest
 from backscroll.operators.memory.turn_features import TurnFeatures, TurnRows
 from backscroll.operators.messages import Turn
@@ -91,28 +91,28 @@ def excerpt(request: MemoryRequest) -> Excerpt:
     past = request.history
     if past.windows <= _RECENT + _FOUND or not request.turns:
         return Excerpt.whole(past)
-    worth: defaultdict[int, float] = defaultdict(float)
-    for ranking in _rankings(request):
-        for rank, chunk in enumerate(ranking, start=1):
-            worth[past.chunk_tokens(chunk)[0].index] += 1 / (request.retrieval.rrf_constant + rank)
     recent = range(past.windows - _RECENT, past.windows)
-    for index in recent:
-        worth.pop(index, None)
-    found = sorted(worth, key=lambda index: (-worth[index], index))[:_FOUND]
-    return Excerpt.of(past, [*sorted(found), *recent])
+    found = reciprocal_rank_fusion(_rankings(request), k=request.retrieval.rrf_constant).positions
+    older = [window for window in found if window not in recent][:_FOUND]
+    return Excerpt.of(past, [*sorted(older), *recent])
 
 
-def _rankings(request: MemoryRequest) -> Iterator[list[int]]:
-    """The best chunks for each gap, and for the window."""
+def _rankings(request: MemoryRequest) -> Iterator[Ranking]:
+    """The windows of the best chunks for each gap, and for the window, one for each chunk."""
+    for ranking in _chunk_rankings(request):
+        windows = (request.history.chunk_tokens(chunk)[0].index for chunk in ranking.positions)
+        yield Ranking(tuple(windows), ranking.scores)
+
+
+def _chunk_rankings(request: MemoryRequest) -> Iterator[Ranking]:
     past = request.history
     window = "\n".join(turn.text for turn in request.turns)
     for query in (*(gap.text for gap in request.gaps), window):
-        yield top_k(past.sparse(query, most=_RARE), _CHUNKS).tolist()
+        yield Ranking.top(past.sparse(query, most=_RARE), _CHUNKS)
     if request.embedder is None or not past.has_vectors:
         return
     vectors = past.window_vectors(request.turns, request.embedder)
     with_gap = {gap.utterance for gap in request.gaps}
     asking = [place for place, turn in enumerate(request.turns) if turn.id in with_gap]
     asked = np.vstack([vectors[asking], vectors.mean(axis=0, keepdims=True)])
-    for nearest in past.nearest(asked, _CHUNKS):
-        yield [chunk for chunk, _ in nearest]
+    yield from past.nearest(asked, _CHUNKS)

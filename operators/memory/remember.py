@@ -18,7 +18,7 @@ def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     vectors = request.embedder.embed_queries(queries)
     extracted = []
     for vector, best in zip(vectors, fused_chunks(request, queries, vectors), strict=True):
-        touched = {seq for chunk in best for seq in request.history.chunk_turns(chunk)}
+        touched = {seq for chunk in best.positions for seq in request.history.chunk_turns(chunk)}
         seqs = sorted(seq for seq in touched if not request.history.turn(seq).deleted)
         scores = (request.history.turn_vectors(seqs) @ vector).tolist()
         extracted.append(sorted(zip(seqs, scores, strict=True), key=lambda pair: (-pair[1], pair[0])))

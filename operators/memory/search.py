@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from backscroll.operators.history.channel import AsOf
-from backscroll.operators.index.bm25 import tokenize, top_k
+from backscroll.operators.index.bm25 import tokenize
 from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.index.fusion import reciprocal_rank_fusion
+from backscroll.operators.index.ranking import Ranking
 from backscroll.operators.memory.request import Retrieval
 from backscroll.operators.messages import Turn
 
@@ -42,16 +43,17 @@ def search(
     wanted = tuple(dict.fromkeys(tokenize(query)))
     if not history.chunks or not query.strip():
         return []
-    scores = history.sparse(query)
-    rankings = [[int(at) for at in top_k(scores, retrieval.top_k) if scores[at] > 0]]
+    by_words = Ranking.top(history.sparse(query), retrieval.top_k)
+    rankings = [Ranking.of((position, score) for position, score in by_words if score > 0)]
     vector = None
     if embedder is not None and history.has_vectors:
         vector = embedder.embed_queries([query])
         (nearest,) = history.nearest(vector, retrieval.top_k)
         # A store's own search may tell of a chunk that is being made again, and is not here yet.
-        rankings.append([position for position, _ in nearest if position < history.chunks])
+        here = ((position, cosine) for position, cosine in nearest if position < history.chunks)
+        rankings.append(Ranking.of(here))
     hits = dict[int, Hit]()
-    for position in reciprocal_rank_fusion(rankings, k=retrieval.rrf_constant):
+    for position in reciprocal_rank_fusion(rankings, k=retrieval.rrf_constant).positions:
         seqs = [seq for seq in history.chunk_turns(position) if not history.turn(seq).deleted]
         if not seqs:
             continue

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, zip_longest
 
 from backscroll.operators.history.chunks import token_span
-from backscroll.operators.index.bm25 import ranking
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.index.fusion import reciprocal_rank_fusion
+from backscroll.operators.index.ranking import Ranking
 from backscroll.operators.memory.request import MemoryRequest, MemoryTurn
 from backscroll.operators.messages import Turn
 from backscroll.operators.stream.windows import WindowRef
@@ -24,22 +24,19 @@ __all__ = [
 ]
 
 
-def fuse_chunks(request: MemoryRequest, queries: Sequence[str]) -> list[list[int]]:
+def fuse_chunks(request: MemoryRequest, queries: Sequence[str]) -> list[Ranking]:
     """The best K chunks of every query, by reciprocal rank fusion of both retrievers."""
     if request.embedder is None:
         return []
     return fused_chunks(request, queries, request.embedder.embed_queries(queries))
 
 
-def fused_chunks(request: MemoryRequest, queries: Sequence[str], vectors: Vectors) -> list[list[int]]:
+def fused_chunks(request: MemoryRequest, queries: Sequence[str], vectors: Vectors) -> list[Ranking]:
     best = []
     nearest = request.history.nearest(vectors, request.retrieval.top_k)
     for query, by_dense in zip(queries, nearest, strict=True):
         rankings = sparse_ranking(request, query), by_dense
-        fused = reciprocal_rank_fusion(
-            [[position for position, _ in ranking] for ranking in rankings],
-            k=request.retrieval.rrf_constant,
-        )
+        fused = reciprocal_rank_fusion(rankings, k=request.retrieval.rrf_constant)
         best.append(fused[: request.chunks])
     return best
 
@@ -66,13 +63,13 @@ def window_text(request: MemoryRequest) -> str:
     return "".join(turn.rendered for turn in request.turns)
 
 
-def sparse_ranking(request: MemoryRequest, query: str) -> list[tuple[int, float]]:
-    return ranking(request.history.sparse(query), request.retrieval.top_k)
+def sparse_ranking(request: MemoryRequest, query: str) -> Ranking:
+    return Ranking.top(request.history.sparse(query), request.retrieval.top_k)
 
 
-def dense_rankings(request: MemoryRequest, queries: Sequence[str]) -> list[list[tuple[int, float]]]:
+def dense_rankings(request: MemoryRequest, queries: Sequence[str]) -> list[Ranking]:
     if not request.history.chunks or request.embedder is None:
-        return [[] for _ in queries]
+        return [Ranking() for _ in queries]
     vectors = request.embedder.embed_queries(queries)
     return request.history.nearest(vectors, request.retrieval.top_k)
 

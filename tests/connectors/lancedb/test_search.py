@@ -71,11 +71,11 @@ def test_a_long_channel_is_searched_by_the_index_of_the_store_as_of_any_window(t
         assert recall(ours, theirs, queries) >= 0.98
         for row, of_query in enumerate(ours.nearest(queries, 30)):
             scores = theirs.chunk_vectors @ queries[row]
-            assert [cosine for _, cosine in of_query] == pytest.approx(
-                [scores[position] for position, _ in of_query], abs=1e-5
+            assert of_query.scores == pytest.approx(
+                [scores[position] for position in of_query.positions], abs=1e-5
             )
-            assert of_query == sorted(of_query, key=lambda pair: (-pair[1], pair[0]))
-    assert [best[0][0] for best in kept.as_of(WINDOWS + 3).nearest(queries[-3:], 30)] == [
+            assert list(of_query) == sorted(of_query, key=lambda pair: (-pair[1], pair[0]))
+    assert [best.positions[0] for best in kept.as_of(WINDOWS + 3).nearest(queries[-3:], 30)] == [
         CHUNKS * index for index in range(WINDOWS, WINDOWS + 3)
     ]
     with pytest.raises(HistoryError, match=r": the vectors of the chunks are not kept$"):
@@ -97,8 +97,8 @@ def test_a_changed_window_is_found_by_its_new_vectors_alone(tmp_path: Path) -> N
     assert before.chunk_vectors is not None
     assert past.chunks == CHUNKS * (WINDOWS - 1) + 3
     found = past.nearest(after.chunk_vectors, 1)
-    assert [best for ((best, _),) in found] == [5 * CHUNKS + n for n in range(3)]
-    assert all(best[0][1] < 0.9 for best in past.nearest(before.chunk_vectors, 1))
+    assert [best.positions for best in found] == [(5 * CHUNKS + n,) for n in range(3)]
+    assert all(best.scores[0] < 0.9 for best in past.nearest(before.chunk_vectors, 1))
 
 
 def test_a_channel_that_grows_long_lets_go_of_its_vectors_and_is_loaded_without_them(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.history.store import HistoryError, StoredSummary
+from backscroll.operators.index.ranking import Ranking
 from backscroll.operators.messages import ChannelKey
 from backscroll.operators.stream.windows import Window, WindowRef
 from support.building import (
@@ -104,7 +105,7 @@ def test_an_empty_history_has_no_results() -> None:
     past = history.as_of(7)
     assert (history.recorded_until, past.before_seq, past.chunks) == (0, 0, 0)
     assert past.sparse("pump").tolist() == []
-    assert past.nearest(EMBEDDER.embed_queries(["pump"]), 30) == [[]]
+    assert past.nearest(EMBEDDER.embed_queries(["pump"]), 30) == [Ranking()]
     assert past.turn_vectors([]).shape == (0, EMBEDDER.dimensions)
 
 

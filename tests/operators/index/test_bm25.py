@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as np_st
 from rank_bm25 import BM25Okapi
 
-from backscroll.operators.index.bm25 import AsOfBM25, tokenize, top_k
+from backscroll.operators.index.bm25 import AsOfBM25, tokenize
 
 words = st.sampled_from(["pump", "valve", "leak", "the", "berth", "漢字", "Noon"])
 chunk_texts = st.lists(words, max_size=6).map(" ".join)
@@ -192,23 +191,3 @@ def test_a_window_out_of_range_cannot_be_replaced(window: int) -> None:
     with pytest.raises(IndexError, match=f"window {window} is out of range: the index has 2 windows"):
         index.replace_window(window, ["noon"])
     assert_equals_the_oracle(index, windows, "pump noon")
-
-
-@given(
-    scores=np_st.arrays(
-        np.float64,
-        st.integers(0, 40),
-        elements=st.sampled_from([0.0, -0.0, -1.0, 0.25, 0.5, 1e-12, 3.0]) | st.floats(-5, 5),
-    ),
-    k=st.integers(0, 45),
-)
-@settings(database=None, deadline=None)
-def test_top_k_equals_a_full_sort_by_score_and_position(scores: np.ndarray, k: int) -> None:
-    expected = sorted(range(len(scores)), key=lambda position: (-scores[position], position))[:k]
-    assert top_k(scores, k).tolist() == expected
-
-
-def test_top_k_ranks_zero_scores_by_position() -> None:
-    assert top_k(np.array([0.0, 2.0, 0.0, 2.0, 0.0]), 4).tolist() == [1, 3, 0, 2]
-    assert top_k(np.zeros(3, np.float32), 30).tolist() == [0, 1, 2]
-    assert top_k(np.zeros(0), 30).tolist() == []
