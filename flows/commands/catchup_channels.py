@@ -91,14 +91,14 @@ def _chunker(settings: Settings) -> Chunker:
 
 
 class _NoStore:
-    """Channels of files alone: windows as a replay would record them, found by words."""
+    """Channels that are only in files: cut into windows as in a replay, and searchable by words."""
 
     def __init__(self, settings: Settings) -> None:
         self._histories = Histories(InMemoryStore(), None, _chunker(settings))
         self._cutter = WindowCutter(settings.window_tokens, settings.window_turns)
 
     def stored(self) -> list[ChannelKey]:
-        """No channels are there before the files are read."""
+        """No channels: without a store, they all come from the files."""
         return []
 
     def channel(self, key: ChannelKey) -> OfflineChannel:
@@ -106,44 +106,44 @@ class _NoStore:
         return OfflineChannel(self._histories, key, self._cutter)
 
     def read(self, channel: OfflineChannel) -> ChannelRead:
-        """What a catch-up reads of a channel."""
+        """The channel as a catch-up reads it."""
         return ChannelRead(channel.key, channel.history, channel.beyond)
 
 
 class _Store:
-    """Channels of a store, with the turns of files that it does not hold, or holds as they were before."""
+    """Channels of a store, with turns from files added or replacing the stored ones."""
 
     def __init__(self, settings: Settings, embedder: Embedder | None) -> None:
         assert settings.store is not None
         dimensions = None if embedder is None else embedder.dimensions
-        # Nothing to close: who only reads a store holds nothing of it.
+        # Needs no closing: a store that is only read holds no resources.
         self._store = LanceStore(
             settings.store, make_fingerprint(settings, embedder), dimensions, reader=True
         )
         self._histories = Histories(ReadOnlyStore(self._store), embedder, _chunker(settings))
         self._strategy = settings.strategy
-        self._revisions = dict[ChannelKey, int]()  # as the store has them
+        self._revisions = dict[ChannelKey, int]()  # as in the store
 
     def stored(self) -> list[ChannelKey]:
-        """The channels that the store has windows of."""
+        """The channels that have windows in the store."""
         with self._store.usable():
             rows = self._store.tables["windows"].read("", ["namespace", "channel"]).to_pylist()
         return sorted({ChannelKey(row["namespace"], row["channel"]) for row in rows})
 
     def channel(self, key: ChannelKey) -> OfflineChannel:
-        """A channel to add messages to; what they add to it is not embedded."""
+        """A channel to add messages to; new turns are not embedded."""
         self._revisions[key] = self._histories[key].revision
         return OfflineChannel(self._histories, key, record=False)
 
     def read(self, channel: OfflineChannel) -> ChannelRead:
-        """What a catch-up reads of a channel, with its summaries unless a file has changed its turns."""
+        """The channel as a catch-up reads it, with its summaries unless a file has changed its turns."""
         history = channel.history
-        if history.revision > self._revisions[channel.key]:  # any summary may rest on what changed
+        if history.revision > self._revisions[channel.key]:  # any summary may depend on a changed message
             return ChannelRead(channel.key, history, channel.beyond)
         return ChannelRead(channel.key, history, channel.beyond, self._summaries(history))
 
     def _summaries(self, history: ChannelHistory) -> Callable[[WindowRef], Summary | None]:
-        """How finished summaries are looked up, those of the settings' strategy first."""
+        """A lookup for finished summaries that prefers those of the settings' strategy."""
         by_window = dict[str, str]()
         for id_ in sorted(history.summary_ids, key=lambda id_: (not id_.endswith(f":{self._strategy}"), id_)):
             by_window.setdefault(id_.rpartition(":")[0], id_)
