@@ -1,4 +1,4 @@
-"""Paid answers in memory: what a run without `--store` keeps them in."""
+"""An answer store in memory, for runs without `--store`."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ __all__ = ["InMemoryAnswers"]
 
 
 class InMemoryAnswers:
-    """An `AnswerStore` that lasts as long as the object."""
+    """An `AnswerStore` whose answers are lost when the process ends."""
 
     def __init__(self) -> None:
         self._by_question: dict[tuple[ChannelKey, str], CachedAnswer] = {}
         self._spent: dict[date, Counter[ChannelKey]] = {}
 
     def answer(self, key: ChannelKey, digest: str) -> str | None:
-        """The raw usable answer to a question, by its digest."""
+        """The raw answer to a prompt, by its digest; None if there is no usable one."""
         found = self._by_question.get((key, digest))
         return None if found is None else found.raw
 
     def put_answer(self, paid: CachedAnswer) -> None:
-        """Keep what an answer cost, and the answer if it is usable."""
+        """Store the cost of an answer, and the answer itself if it is usable."""
         self._spent.setdefault(paid.day, Counter())[paid.key] += paid.usage.total
         if paid.raw:
             self._by_question.setdefault((paid.key, paid.digest), paid)
 
     def erase(self, key: ChannelKey, seq: int) -> None:
-        """Forget every answer that rests on a turn; what they cost stays on the account."""
+        """Delete every answer that depends on a turn; their cost still counts."""
         self._by_question = {
             question: paid
             for question, paid in self._by_question.items()
@@ -39,5 +39,5 @@ class InMemoryAnswers:
         }
 
     def spent(self, day: date) -> Mapping[ChannelKey, int]:
-        """Tokens paid for on a day (UTC), by channel."""
+        """The tokens used on a day (UTC), by channel."""
         return Counter(self._spent.get(day, ()))
