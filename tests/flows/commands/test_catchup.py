@@ -166,7 +166,7 @@ def test_several_channels_make_one_digest_the_busiest_first() -> None:
         ((*HARBOR, "--since", "2d", "--tz", "Mars"), "no such time zone"),
     ],
 )
-def test_a_mistake_is_one_line(arguments: tuple[str, ...], message: str) -> None:
+def test_a_user_error_is_one_line(arguments: tuple[str, ...], message: str) -> None:
     text = catchup(*arguments, code=2)
     assert message in text
     assert "Traceback" not in text

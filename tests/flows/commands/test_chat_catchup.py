@@ -94,14 +94,16 @@ def test_a_long_answer_is_cut_between_its_lines(settings: Settings) -> None:
     assert "".join("\n".join(parts).split()) == "".join(whole.split())
 
 
-def test_what_cannot_be_told_is_said(settings: Settings) -> None:
+def test_an_invalid_period_or_an_empty_channel_gets_a_clear_answer(settings: Settings) -> None:
     (wrong,) = ask(settings, "since forever")
     assert wrong.startswith("'since forever' is neither a time nor a message id")
     (unread,) = ask(settings, "1d", channel="unheard-of")
     assert unread == "I have not read any messages here yet: try again later."
 
 
-def test_a_failure_is_told_without_its_reason(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_reported_without_its_reason(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
     (answer,) = ask(settings.model_copy(update={"window_tokens": 77}), "1d")
     assert answer == "That did not work. The operator of Backscroll can find the reason in its log."
     (record,) = caplog.records

@@ -58,7 +58,7 @@ def mistake(*arguments: object) -> str:
     return done.output.strip()
 
 
-def test_a_store_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_store_gets_a_one_line_error(tmp_path: Path) -> None:
     assert mistake("--store", tmp_path / "no") == (
         f"Error: store {tmp_path / 'no'} cannot be read: there is no such directory"
     )
@@ -71,7 +71,7 @@ def test_another_address_needs_to_know_who_may_read(store: Path) -> None:
     )
 
 
-def test_a_port_in_use_is_told_in_one_line(store: Path) -> None:
+def test_a_port_in_use_gets_a_one_line_error(store: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert mistake("--store", store, "--port", port).startswith(
@@ -155,7 +155,7 @@ def test_a_model_writes_the_catch_up_once_and_rules_stand_in_when_its_server_is_
     assert (found[0][1], degraded) == (False, "catchup: connection")
 
 
-def test_a_model_that_cannot_be_used_is_told_at_the_start(store: Path) -> None:
+def test_an_unusable_model_is_reported_at_startup(store: Path) -> None:
     assert mistake("--store", store, "--llm", "vllm:some/model") == (
         "Error: serve cannot load a model itself: set --llm to the URL of a server"
     )

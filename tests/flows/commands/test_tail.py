@@ -85,7 +85,7 @@ def test_one_channel_is_picked_out_with_or_without_its_namespace(
     assert [json.loads(line)["summary"] for line in lines] == expected
 
 
-def test_cards_say_what_was_made_again_and_what_was_withdrawn(broker: Broker, summaries: str) -> None:
+def test_cards_say_which_summaries_were_updated_or_withdrawn(broker: Broker, summaries: str) -> None:
     lines = tail(broker, summaries, "--from", "earliest", "--as", "cards", "--limit", 5)
     text = "\n".join(lines)
     again = "default/general:0-9:remember: revision 1, updated because its messages changed"

@@ -54,7 +54,7 @@ def test_a_topic_with_other_partitions_is_a_warning(
     assert first == f"{topic}-in: exists; {warning}"
 
 
-def test_retention_and_compaction_are_told_to_the_broker(tmp_path: Path, topic: str) -> None:
+def test_retention_and_compaction_are_set_on_the_broker(tmp_path: Path, topic: str) -> None:
     """On noida only: Tansu does not describe its configurations."""
     with running("noida", tmp_path) as broker:
         create(broker, topic, days=0.5)
