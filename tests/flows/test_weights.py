@@ -50,9 +50,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
 )
 def test_a_command_that_embeds_names_the_missing_package_in_one_line(folder: Path, command: str) -> None:
     arguments = [sys.executable, "-c", WITHOUT_WEIGHTS, *command.split()]
-    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines() == [SAID]
+    # A start of more than ten seconds, as on a busy machine, is reported by lines of progress.
+    assert [line for line in done.stderr.splitlines() if not line.startswith("0 messages, ")] == [SAID]
 
 
 def test_the_makefile_and_the_image_install_the_version_that_the_command_names() -> None:
