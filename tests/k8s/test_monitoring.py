@@ -15,7 +15,8 @@ import pytest
 import yaml
 from prometheus_client import REGISTRY
 
-import backscroll.operators.runtime.metrics
+from backscroll.operators.llm import resilience
+from backscroll.operators.runtime import metrics
 from support.manifests import K8S
 
 MONITORING = K8S / "components" / "monitoring"
@@ -117,7 +118,8 @@ def test_every_metric_of_the_engine_is_watched() -> None:
     watched = {re.sub("_(total|bucket|sum|count)$", "", name) for name in watched}
     own = {
         metric._name
-        for metric in vars(backscroll.operators.runtime.metrics).values()
+        for module in (metrics, resilience)
+        for metric in vars(module).values()
         if str(getattr(metric, "_name", "")).startswith("backscroll_")
     }
     assert own - watched == set()
