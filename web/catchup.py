@@ -21,9 +21,12 @@ from backscroll.operators.catchup.digest_json import to_json
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Period, parse_period
 from backscroll.operators.messages import ChannelKey
-from backscroll.web.library import HOT, Library
+from backscroll.web.library import Library
 
 __all__ = ["BusyError", "CatchUp", "CaughtUp", "Digesting"]
+
+_CHANNELS = 16  # that one catch-up reads
+
 
 _KEPT = 64  # digests
 
@@ -126,13 +129,13 @@ class CatchUp:
         """
         found = self._spans(entries, since, until)
         may = [entry for entry in entries if _may_hold(entry, found)]
-        channels = [self._library.read(entry.key) for entry in may[:HOT]]
+        channels = [self._library.read(entry.key) for entry in may[:_CHANNELS]]
         person = None
         if me is not None:
             authors = [turn.author for one in channels for turn in one.turns if not turn.deleted]
             person = Person.named(me, authors)
         digests = self._made(channels, found, person, max_tokens)
-        covered, unread = {digest.key for digest in digests}, [entry.key for entry in may[HOT:]]
+        covered, unread = {digest.key for digest in digests}, [entry.key for entry in may[_CHANNELS:]]
         return CaughtUp(
             digests,
             found,

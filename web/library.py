@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -11,6 +10,9 @@ from datetime import date
 from backscroll.connectors.lancedb.reader import ChannelEntry, StoredWindow, StoreReader
 from backscroll.operators.catchup.digest import ChannelRead
 from backscroll.operators.history.channel import ChannelHistory
+from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.histories import Histories
+from backscroll.operators.history.read_only import ReadOnlyStore
 from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.memory.request import MemoryRequest, MemoryStrategy, MemoryTurn
 from backscroll.operators.memory.search import Hit, search
@@ -19,9 +21,7 @@ from backscroll.operators.stream.windows import WindowRef
 from backscroll.operators.summary.citations import Passage, passages
 from backscroll.operators.summary.record import Summary
 
-__all__ = ["HOT", "Card", "Library"]
-
-HOT = 16  # channels whose index is kept in memory
+__all__ = ["Card", "Library"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,19 @@ class Library:
         store: the store.
         embedder: that of its vectors; None to search by words alone.
         strategy: whose summary is shown where a window has several.
+        ceiling: most bytes of the indexes that are kept in memory; no limit when None.
     """
 
-    def __init__(self, store: StoreReader, embedder: Embedder | None, strategy: str) -> None:
+    def __init__(
+        self, store: StoreReader, embedder: Embedder | None, strategy: str, *, ceiling: int | None = None
+    ) -> None:
         self.store = store
         self._embedder = embedder
         self._strategy = strategy
-        self._hot: OrderedDict[ChannelKey, tuple[object, ChannelHistory]] = OrderedDict()
+        self._histories = Histories(
+            ReadOnlyStore(store), embedder, Chunker(), ceiling=ceiling, search=store.search, finish=False
+        )
+        self._states: dict[ChannelKey, object] = {}  # of the store, when a hot history was read
         self._lock = threading.Lock()
         self._using = threading.Lock()  # an index is for one thread
 
@@ -145,21 +151,14 @@ class Library:
         return cards
 
     def _history(self, key: ChannelKey) -> ChannelHistory:
-        """The index of a channel as it is in the store now; it is read anew once that has changed."""
+        """The index of a channel as it is in the store now; it is read again once that has changed."""
         # What a change has begun to take out is not found any more, before its window is whole again.
         state = self.store.windows(key), self.store.changing(key)
         with self._lock:
-            known = self._hot.get(key)
-            if known is None or known[0] != state:
-                known = self._hot[key] = state, self._load(key)
-            self._hot.move_to_end(key)
-            while len(self._hot) > HOT:
-                self._hot.popitem(last=False)
-            return known[1]
-
-    def _load(self, key: ChannelKey) -> ChannelHistory:
-        history = ChannelHistory(key, self.store.dimensions, search=self.store.search)
-        stored = self.store.load(key)
-        # A window that an engine is changing stays without chunks: nothing is found in it until that is done.
-        history.extend(stored.windows, unfinished=stored.unfinished)
-        return history
+            if self._states.get(key) != state:
+                self._histories.drop(key)
+            history = self._histories[key]
+            self._states[key] = state
+            for dropped in self._states.keys() - self._histories.hot:
+                del self._states[dropped]
+            return history

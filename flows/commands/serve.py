@@ -154,7 +154,7 @@ def _open(settings: Settings) -> tuple[Library, Embedder | None]:
         exact_chunks=settings.exact_chunks,
     )
     shared = OneAtATime(embedder) if embedder else None
-    return Library(store, shared, settings.strategy), shared
+    return Library(store, shared, settings.strategy, ceiling=settings.history_mb << 20), shared
 
 
 def _is_local(host: str) -> bool:

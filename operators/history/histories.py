@@ -39,6 +39,8 @@ class Histories:
         chunker: how windows are chunked.
         ceiling: most bytes of hot histories; no limit when None.
         search: the store's own search by vectors, for the longest histories.
+        finish: whether a change that a crash interrupted is ended when its channel is loaded. Where others
+            write the store, it is theirs: until they are done, nothing is found in the window.
     """
 
     def __init__(
@@ -49,12 +51,14 @@ class Histories:
         *,
         ceiling: int | None = None,
         search: VectorSearch | None = None,
+        finish: bool = True,
     ) -> None:
         self.store = store
         self.indexer = Indexer(chunker, embedder)
         self.loads = 0
         self._ceiling = ceiling
         self._search = search
+        self._finishing = finish
         self._hot: dict[ChannelKey, ChannelHistory] = {}
         self._used: dict[ChannelKey, int] = {}  # when, by the count of uses
         self._uses = count()
@@ -91,6 +95,12 @@ class Histories:
     def nbytes(self) -> int:
         """About how many bytes the hot histories take."""
         return sum(self._bytes.values())
+
+    def drop(self, key: ChannelKey) -> None:
+        """Forget a hot history, to read it again when it is next used."""
+        with self._lock:
+            for held in (self._hot, self._used, self._bytes):
+                held.pop(key, None)
 
     @contextmanager
     def pinned(self, keys: Iterable[ChannelKey]) -> Iterator[None]:
@@ -264,7 +274,7 @@ class Histories:
         stored = self.store.load(key)
         history.extend(stored.windows, unfinished=stored.unfinished)
         after = history.revision + 1
-        for index in sorted(stored.unfinished):
+        for index in sorted(stored.unfinished) if self._finishing else ():
             history.replace(self._finish(stored.windows[index].window, after))
         history.summary_ids = set(stored.summary_ids)
         history.stale_ids = set(stored.stale_ids)

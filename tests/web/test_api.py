@@ -13,6 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from backscroll.connectors.lancedb.reader import StoreReader
+from backscroll.operators.history.store import StoredChannel
 from backscroll.operators.messages import ChannelKey
 from backscroll.web.dependencies import channel_path
 from backscroll.web.library import Library
@@ -223,3 +224,24 @@ def test_a_channel_with_too_many_vectors_for_memory_is_searched_in_the_store(cha
     )
     assert [hit.turn.id for hit in hot] == ["h2", "h3"]
     assert stored == hot
+
+
+def test_indexes_are_kept_up_to_a_limit_and_read_again_once_the_store_has_changed(tmp_path: Path) -> None:
+    embedder, loaded = HashingEmbedder(), list[ChannelKey]()
+
+    class Reader(StoreReader):
+        def load(self, key: ChannelKey) -> StoredChannel:
+            loaded.append(key)
+            return super().load(key)
+
+    with chat_of_two_namespaces(tmp_path) as chat:
+        reader = Reader(tmp_path, FINGERPRINT, embedder.dimensions)
+        wide = Library(reader, embedder, "backscroll")
+        narrow = Library(reader, embedder, "backscroll", ceiling=1)
+        for library, expected in ((wide, [HARBOR, LAB]), (narrow, [HARBOR, LAB, HARBOR, LAB])):
+            loaded.clear()
+            for key in (HARBOR, LAB, HARBOR, LAB, LAB):
+                library.search(key, "pump", 5)
+            assert loaded == expected
+        chat.window(HARBOR, ("Ana", "The ship has sailed."))
+        assert [library.search(HARBOR, "sailed", 5)[0].turn.id for library in (wide, narrow)] == ["h6", "h6"]

@@ -8,6 +8,7 @@ from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.in_memory import InMemoryStore
+from backscroll.operators.history.read_only import ReadOnlyStore
 from backscroll.operators.history.store import StoredChannel, StoredSummary
 from backscroll.operators.messages import ChannelKey
 from support.building import HashingEmbedder, turn, window
@@ -97,3 +98,28 @@ def test_a_channel_that_is_being_written_is_not_dropped(store: InMemoryStore) ->
     writing.join(10)
     assert slow.loaded.count(KEYS[0]) == 1
     assert histories[KEYS[0]].recorded_until == 3
+
+
+def test_a_dropped_history_is_read_again_as_the_store_has_it_by_then(store: InMemoryStore) -> None:
+    histories = Histories(ReadOnlyStore(store), EMBEDDER, CHUNKER)
+    assert histories[KEYS[0]].recorded_until == 2
+    Histories(store, EMBEDDER, CHUNKER).record(window([turn(2, "the valve is fine")], 1, key=KEYS[0]))
+    assert histories[KEYS[0]].recorded_until == 2
+    histories.drop(KEYS[0])
+    histories.drop(KEYS[5])  # not in memory
+    assert (histories.hot, histories.nbytes) == (set(), 0)
+    assert histories[KEYS[0]].recorded_until == 3
+    assert histories.loads == 2
+
+
+def test_an_unfinished_change_is_ended_on_loading_only_by_the_writer(store: InMemoryStore) -> None:
+    """Whoever reads beside a writer finds nothing in the window until it is whole again."""
+    gone = turn(0, "the valve is fine")
+    store.begin_change(KEYS[0], [gone], [0])
+    reader = Histories(ReadOnlyStore(store), EMBEDDER, CHUNKER, finish=False)[KEYS[0]]
+    assert (reader.recorded_until, reader.as_of(2).chunks) == (2, 0)
+    assert store.load(KEYS[0]).unfinished == {0}
+    assert Histories(ReadOnlyStore(store), EMBEDDER, CHUNKER)[KEYS[0]].as_of(2).chunks == 1
+    assert store.load(KEYS[0]).unfinished == {0}
+    assert Histories(store, EMBEDDER, CHUNKER)[KEYS[0]].as_of(2).chunks == 1
+    assert store.load(KEYS[0]).unfinished == frozenset()
