@@ -13,12 +13,12 @@ from bytewax.visualize import RenderedOperator, to_mermaid, to_rendered
 from backscroll.flows.ingest import ingest_flow
 from backscroll.flows.summarize import summarize_flow
 from backscroll.operators.engine import Engine
-from support.building import MemoryStore
+from backscroll.operators.history.in_memory import InMemoryStore
 
 
 def drawn() -> Dataflow:
     return summarize_flow(
-        Engine(MemoryStore()), TestingSource([]), TestingSink([]), TestingSink([]), TestingSink([])
+        Engine(InMemoryStore()), TestingSource([]), TestingSink([]), TestingSink([]), TestingSink([])
     )
 
 
@@ -63,7 +63,7 @@ def test_the_drawing_of_the_dataflow_is_the_figure() -> None:
             ],
         ),
         (
-            ingest_flow(Engine(MemoryStore()), TestingSource([]), TestingSink([]), TestingSink([])),
+            ingest_flow(Engine(InMemoryStore()), TestingSource([]), TestingSink([]), TestingSink([])),
             [
                 "backscroll_ingest.turns.admit",
                 "backscroll_ingest.windows.cut",

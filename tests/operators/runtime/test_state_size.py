@@ -16,12 +16,13 @@ import pytest
 
 from backscroll.operators.engine import Engine
 from backscroll.operators.history.channel import ChannelHistory
+from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.messages import ChannelKey, Message
 from backscroll.operators.runtime.calls import ConcurrentCalls, drain
 from backscroll.operators.state_types import CODEC
 from backscroll.operators.stream.admission import Admission, AdmissionState
 from backscroll.operators.stream.windows import Cutting, Window, WindowCutter, WindowRef
-from support.building import KEY, START, MemoryStore, history_of, message, turn, windows_of
+from support.building import KEY, START, history_of, message, turn, windows_of
 
 MOST = 64 * 1024
 WINDOWS, TURNS = 8, 32  # of a channel that wait to be recorded, and turns of a usual one
@@ -46,7 +47,7 @@ def talk() -> Callable[[int], str]:
 
 def idle_engine() -> Engine:
     """One of which only the counts are used."""
-    return Engine(MemoryStore())
+    return Engine(InMemoryStore())
 
 
 def full(history: ChannelHistory, text: str) -> Admission:
