@@ -44,6 +44,7 @@ from backscroll.operators.stream.admission import Admitted
 from backscroll.operators.stream.changes import Changes
 from backscroll.operators.stream.windows import Window
 from backscroll.operators.summary.build_record import summary_record
+from backscroll.operators.summary.evidence import resolve_gaps
 from backscroll.operators.summary.record import Emission, Summary, summary_id
 
 __all__ = [
@@ -288,7 +289,8 @@ async def _write(engine: Engine, item: Recalled) -> Summary | None:
         entry for entry in (reference.read(history) for reference in item.memory) if not entry.turn.deleted
     ]
     with stage("summary"):
-        written = await engine.summaries.write(live, gapped.detection.gaps, memory)
+        evidence = await on_executor(partial(resolve_gaps, live.turns, gapped.detection.gaps, memory))
+        written = await engine.summaries.write(live, gapped.detection.gaps, memory, evidence)
     embedder = engine.histories.embedder
     return summary_record(
         live,

@@ -15,12 +15,12 @@ from backscroll.operators.catchup.rule_items import asks, shortened
 from backscroll.operators.gaps.gap import GapDetector
 from backscroll.operators.history.channel import AsOf
 from backscroll.operators.language.lexicon import words
-from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
+from backscroll.operators.language.salience import AnalysedTurn
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.memory.request import MemoryRequest, MemoryStrategy, MemoryTurn
 from backscroll.operators.messages import Turn
 from backscroll.operators.stream.windows import Window
-from backscroll.operators.summary.evidence import match_evidence
+from backscroll.operators.summary.evidence import resolve_gaps
 from backscroll.operators.summary.record import Summary
 
 __all__ = ["ContextFinder", "EarlierMessage", "from_record", "from_threads"]
@@ -129,7 +129,7 @@ class ContextFinder:
             for turn in list(nearby)[-_NEARBY:]
             if not turn.deleted
         ]
-        evidence = match_evidence(analyse_turns(window.turns), gaps, memory)
+        evidence = resolve_gaps(window.turns, gaps, memory)
         return {
             gaps[index].utterance: EarlierMessage(entry.turn, text)
             for index, (entry, text) in evidence.items()

@@ -16,8 +16,9 @@ from backscroll.operators.language.lexicon import words
 from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.memory.request import MemoryTurn
+from backscroll.operators.messages import Turn
 
-__all__ = ["GapEvidence", "match_evidence"]
+__all__ = ["GapEvidence", "resolve_gaps"]
 
 _LEAST = 1.1
 
@@ -32,13 +33,13 @@ GapEvidence = tuple[MemoryTurn, str]
 """A turn in memory and its sentences, verbatim, that say most about the gap."""
 
 
-def match_evidence(
-    window: Sequence[AnalysedTurn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
+def resolve_gaps(
+    window: Sequence[Turn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
 ) -> Mapping[int, GapEvidence]:
-    """The evidence of each gap that has any, by the gap's index; `window` are its turns as read."""
+    """The evidence of each gap that has any, by the gap's index; `window` are its turns."""
     if not gaps:
         return {}
-    readings = {reading.turn.id: reading for reading in window}
+    readings = {reading.turn.id: reading for reading in analyse_turns(window)}
     memory = [entry for entry in memory if entry.text.strip()]
     remembered = [
         _stems(reading)
@@ -47,7 +48,7 @@ def match_evidence(
     texts = [*map(_stems, readings.values()), *remembered]
     frequency = Counter(stem for stems in texts for stem in stems)
     rarity = {stem: log((len(texts) + 1) / count) for stem, count in frequency.items()}
-    authors = {word.stem for reading in window for word in words(reading.turn.author.name)}
+    authors = {word.stem for reading in readings.values() for word in words(reading.turn.author.name)}
     found = {}
     for index, gap in enumerate(gaps):
         if gap.utterance not in readings or not memory:

@@ -20,7 +20,7 @@ from backscroll.operators.language.sentences import sentences
 from backscroll.operators.language.tokens import count, decode, encode
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
-from backscroll.operators.summary.evidence import GapEvidence, match_evidence
+from backscroll.operators.summary.evidence import GapEvidence
 
 __all__ = ["Digest", "ExtractiveSummarizer"]
 
@@ -67,10 +67,17 @@ class ExtractiveSummarizer:
     max_tokens: int = 200
     name: str = field(default="extractive", init=False)
 
-    def summarize(self, turns: Sequence[Turn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Digest:
-        """The digest of a window; every window with a word in it gets a line."""
+    def summarize(
+        self, turns: Sequence[Turn], gaps: Sequence[Gap], evidence: Mapping[int, GapEvidence]
+    ) -> Digest:
+        """The digest of a window; every window with a word in it gets a line.
+
+        Args:
+            turns: of the window.
+            gaps: of the window.
+            evidence: of gaps, by their index, as `resolve_gaps` finds it.
+        """
         readings = analyse_turns(turns)
-        evidence = match_evidence(readings, gaps, memory)
         resolved = {gaps[index].utterance: index for index in evidence}
         candidates = [
             _Candidate(reading, resolved.get(reading.turn.id))

@@ -6,7 +6,7 @@ window is lost."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Protocol
 
 from pydantic import AfterValidator
@@ -18,6 +18,7 @@ from backscroll.operators.llm.protocol import LLM, LLMError, ModelAnswer, Prompt
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.runtime.calls import on_executor
 from backscroll.operators.stream.windows import Window
+from backscroll.operators.summary.evidence import GapEvidence
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.unsupported import unsupported_spans
 
@@ -40,8 +41,21 @@ class Written:
 class SummaryStage(Protocol):
     """Writes the summary of a window."""
 
-    async def write(self, window: Window, gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Written:
-        """The summary."""
+    async def write(
+        self,
+        window: Window,
+        gaps: Sequence[Gap],
+        memory: Sequence[MemoryTurn],
+        evidence: Mapping[int, GapEvidence],
+    ) -> Written:
+        """The summary.
+
+        Args:
+            window: with its turns.
+            gaps: of the window.
+            memory: earlier turns, in the order of the channel.
+            evidence: of gaps, by their index: the turn in memory that resolves each, if one does.
+        """
         ...
 
 
@@ -51,9 +65,16 @@ class ExtractiveWriting:
 
     summarizer: ExtractiveSummarizer
 
-    async def write(self, window: Window, gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Written:
+    async def write(
+        self,
+        window: Window,
+        gaps: Sequence[Gap],
+        memory: Sequence[MemoryTurn],
+        evidence: Mapping[int, GapEvidence],
+    ) -> Written:
         """The digest."""
-        digest = await on_executor(lambda: self.summarizer.summarize(window.turns, gaps, memory))
+        del memory  # what is of use in it is in the evidence
+        digest = await on_executor(lambda: self.summarizer.summarize(window.turns, gaps, evidence))
         return Written(digest.text, "extractive", self.summarizer.name, digest.evidence)
 
 
@@ -80,7 +101,13 @@ class ModelWriting:
     fail: bool = False
     replace_unsupported: bool = False
 
-    async def write(self, window: Window, gaps: Sequence[Gap], memory: Sequence[MemoryTurn]) -> Written:
+    async def write(
+        self,
+        window: Window,
+        gaps: Sequence[Gap],
+        memory: Sequence[MemoryTurn],
+        evidence: Mapping[int, GapEvidence],
+    ) -> Written:
         """The summary, or the extractive one with the reason in `degraded`.
 
         Raises:
@@ -94,11 +121,13 @@ class ModelWriting:
         except LLMError as err:
             if self.fail:
                 raise
-            return await self._degrade(window, gaps, memory, err.usage, fallback_reason("summary", err))
+            digest = await self.extractive.write(window, gaps, memory, evidence)
+            return replace(digest, usage=err.usage, degraded=fallback_reason("summary", err))
+        digest = await self.extractive.write(window, gaps, memory, evidence)
         if unsupported and self.replace_unsupported:
-            return await self._degrade(window, gaps, memory, usage, "summary: unsupported")
-        resolved = (await self.extractive.write(window, gaps, memory)).evidence
-        return Written(text, "abstractive", self.model, resolved, usage, None, unsupported)
+            return replace(digest, usage=usage, degraded="summary: unsupported")
+        # A gap counts as resolved where a digest would quote its evidence, whoever writes the summary.
+        return Written(text, "abstractive", self.model, digest.evidence, usage, None, unsupported)
 
     async def _ask(
         self, window: Window, memory: Sequence[MemoryTurn], unsupported: Sequence[str] = ()
@@ -133,17 +162,6 @@ class ModelWriting:
         if len(still) < len(unsupported):
             text, unsupported = second, still
         return text, unsupported, usage + cost
-
-    async def _degrade(
-        self,
-        window: Window,
-        gaps: Sequence[Gap],
-        memory: Sequence[MemoryTurn],
-        usage: Usage,
-        reason: str,
-    ) -> Written:
-        digest = await self.extractive.write(window, gaps, memory)
-        return Written(digest.text, digest.kind, digest.model, digest.evidence, usage, reason)
 
 
 async def _unsupported(text: str, window: Window, memory: Sequence[MemoryTurn]) -> tuple[str, ...]:

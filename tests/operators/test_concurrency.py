@@ -16,10 +16,8 @@ from backscroll.connectors.callback_sink import CallbackSink
 from backscroll.connectors.files.source import FilesSource
 from backscroll.flows.summarize import summarize_flow
 from backscroll.operators.engine import Engine, EngineConfig
-from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.history.in_memory import InMemoryStore
-from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import DeadLetter
 from backscroll.operators.stream.windows import Window, WindowCutter
 from backscroll.operators.summary.record import Summary
@@ -38,7 +36,7 @@ class SlowWriting:
     running: int = 0
     most_running: int = 0
 
-    async def write(self, window: Window, _gaps: Sequence[Gap], _memory: Sequence[MemoryTurn]) -> Written:
+    async def write(self, window: Window, *_: object) -> Written:
         async with self.slots:
             self.running += 1
             self.most_running = max(self.most_running, self.running)

@@ -21,6 +21,7 @@ from backscroll.operators.llm.protocol import (
     Usage,
 )
 from backscroll.operators.memory.request import MemoryTurn
+from backscroll.operators.summary.evidence import resolve_gaps
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.stage import ExtractiveWriting, ModelWriting, Written
 from support.building import turn, window
@@ -64,7 +65,8 @@ EXTRACTIVE = ExtractiveWriting(ExtractiveSummarizer())
 
 def write(model: Model, memory: list[MemoryTurn] | None = None, **options: object) -> Written:
     stage = ModelWriting(model, "tiny", EXTRACTIVE, **options)  # type: ignore[arg-type]
-    return asyncio.run(stage.write(WINDOW, GAPS, MEMORY if memory is None else memory))
+    memory = MEMORY if memory is None else memory
+    return asyncio.run(stage.write(WINDOW, GAPS, memory, resolve_gaps(WINDOW.turns, GAPS, memory)))
 
 
 def test_a_models_gap_names_the_utterance_that_holds_its_quote() -> None:
@@ -147,7 +149,7 @@ def test_a_failing_second_try_keeps_the_marked_first_summary() -> None:
 )
 def test_without_a_models_summary_the_extractive_one_says_why(error: LLMError, degraded: str) -> None:
     written = write(Model([error]))
-    digest = ExtractiveSummarizer().summarize(WINDOW.turns, GAPS, MEMORY)
+    digest = ExtractiveSummarizer().summarize(WINDOW.turns, GAPS, resolve_gaps(WINDOW.turns, GAPS, MEMORY))
     assert (written.text, written.kind, written.degraded) == (digest.text, "extractive", degraded)
 
 

@@ -494,10 +494,10 @@ def test_a_change_reaches_windows_that_are_still_on_their_way() -> None:
     class Late(ExtractiveWriting):
         """Writes only when the deletion has been applied."""
 
-        async def write(self, window: Window, gaps: Any, memory: Any) -> Any:
+        async def write(self, *what: Any) -> Any:
             while not engine.histories[KEY].revision:
                 await asyncio.sleep(0.005)
-            return await super().write(window, gaps, memory)
+            return await super().write(*what)
 
     store = InMemoryStore()
     engine = engine_over(store, summaries=Late(ExtractiveSummarizer()))

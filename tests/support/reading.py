@@ -22,6 +22,7 @@ from backscroll.operators.history.store import StoredSummary
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowRef
+from backscroll.operators.summary.evidence import resolve_gaps
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary, WindowEntry, summary_id
 from backscroll.web.access import Access
@@ -99,7 +100,7 @@ class Chat:
             at, quote, seq = gap
             gaps = [Gap(turns[at].id, quote, "It is not said which.", f"what {quote} is", ("pump",))]
             memory = [MemoryTurn(self.turn(key, seq), None, 10, 0, 1, 5.0)]
-        digest = ExtractiveSummarizer().summarize(turns, gaps, memory)
+        digest = ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, memory))
         record = Summary(
             summary_id(window.ref, "backscroll"),
             revision,

@@ -7,6 +7,7 @@ from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
 from backscroll.operators.summary.citations import passages
+from backscroll.operators.summary.evidence import resolve_gaps
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary, WindowEntry
 from support.building import START, turn
@@ -34,7 +35,9 @@ def cited(summary: Summary, turns: list[Turn] = TURNS) -> list[tuple[str, tuple[
 
 def test_a_line_leads_to_its_message_and_its_brackets_to_the_earlier_one() -> None:
     gap = Gap("m6", "The old one", "Which?", "what leaks: the pump at berth seven", ("pump",))
-    digest = ExtractiveSummarizer().summarize(TURNS[:2], [gap], [MemoryTurn(EARLIER, None, 9, 0, 1, 2.0)])
+    digest = ExtractiveSummarizer().summarize(
+        TURNS[:2], [gap], resolve_gaps(TURNS[:2], [gap], [MemoryTurn(EARLIER, None, 9, 0, 1, 2.0)])
+    )
     assert cited(record(digest.text, TURNS[:2]), TURNS[:2]) == [
         ("Lunch is at noon.", (5,), False),
         ("The old one ", (6,), False),

@@ -11,6 +11,7 @@ from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.language.tokens import count
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
+from backscroll.operators.summary.evidence import resolve_gaps
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from support.building import turn
 
@@ -41,7 +42,7 @@ def remembered(
 
 
 def digest_of(turns: Sequence[Turn], *, max_tokens: int = 200) -> str:
-    return ExtractiveSummarizer(max_tokens).summarize(turns, (), ()).text
+    return ExtractiveSummarizer(max_tokens).summarize(turns, (), {}).text
 
 
 @st.composite
@@ -95,7 +96,7 @@ def test_a_digest_holds_verbatim_words_of_window_and_memory_alone(
     case: tuple[list[Turn], list[Gap], list[MemoryTurn]], max_tokens: int
 ) -> None:
     turns, gaps, memory = case
-    digest = ExtractiveSummarizer(max_tokens).summarize(turns, gaps, memory)
+    digest = ExtractiveSummarizer(max_tokens).summarize(turns, gaps, resolve_gaps(turns, gaps, memory))
     assert count(digest.text) <= max_tokens
     assert all(entry in memory for entry in digest.evidence.values())
 
@@ -124,7 +125,7 @@ def test_evidence_stands_after_the_words_that_lean_on_it() -> None:
     entry = remembered(turn(3, "Lunch? We ordered the pump from Kelsund. It arrives on Friday."))
     turns = [turn(10, "Is it fixed? The pump still leaks.", "Ben")]
     gaps = [Gap("m10", "it", "pronoun", "which pump is fixed", ("pump",))]
-    digest = ExtractiveSummarizer().summarize(turns, gaps, [entry])
+    digest = ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, [entry]))
     assert digest.text == (
         "09:10 Ben: Is it [Ana, 09:03: Lunch? We ordered the pump from Kelsund. It arrives on Friday.] "
         "fixed? The pump still leaks."
@@ -136,7 +137,7 @@ def test_evidence_of_another_day_has_its_date() -> None:
     entry = remembered(turn(3, "We ordered the pump."))
     turns = [turn(10, "Is it fixed?", "Ben", minute=24 * 60 + 5)]
     gaps = [Gap("m10", "it", "", "which pump")]
-    assert ExtractiveSummarizer().summarize(turns, gaps, [entry]).text == (
+    assert ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, [entry])).text == (
         "09:05 Ben: Is it [Ana, 2026-03-02 09:03: We ordered the pump.] fixed?"
     )
 
@@ -145,7 +146,11 @@ def test_evidence_of_a_long_message_is_the_sentences_that_share_words_with_the_g
     filler = "Nobody said a thing about that on the whole long afternoon, as far as anyone here can tell."
     entry = remembered(turn(3, f"{filler} The pump is from Kelsund. {filler}"))
     turns = [turn(10, "Is it fixed?", "Ben")]
-    digest = ExtractiveSummarizer().summarize(turns, [Gap("m10", "it", "", "which pump")], [entry])
+    digest = ExtractiveSummarizer().summarize(
+        turns,
+        [Gap("m10", "it", "", "which pump")],
+        resolve_gaps(turns, [Gap("m10", "it", "", "which pump")], [entry]),
+    )
     assert digest.text == f"09:10 Ben: Is it [Ana, 09:03: The pump is from Kelsund. {filler}] fixed?"
 
 
@@ -154,14 +159,16 @@ def test_evidence_that_shares_nothing_with_the_gap_is_not_quoted() -> None:
     gaps = [Gap("m10", "it", "", "which pump")]
     elsewhere, weak = remembered(turn(3, "Lunch at noon."), gap=1), remembered(turn(3, "Lunch"), score=0.2)
     for memory in ([], [elsewhere], [weak]):
-        digest = ExtractiveSummarizer().summarize(turns, gaps, memory)
+        digest = ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, memory))
         assert (digest.text, digest.evidence) == ("09:10 Ben: Is it fixed?", {})
 
 
 def test_a_message_without_text_is_no_evidence() -> None:
     turns = [turn(10, "Is it fixed?", "Ben")]
     gaps = [Gap("m10", "it", "", "which pump")]
-    digest = ExtractiveSummarizer().summarize(turns, gaps, [remembered(turn(3, ""))])
+    digest = ExtractiveSummarizer().summarize(
+        turns, gaps, resolve_gaps(turns, gaps, [remembered(turn(3, ""))])
+    )
     assert (digest.text, digest.evidence) == ("09:10 Ben: Is it fixed?", {})
 
 
@@ -172,7 +179,7 @@ def test_an_utterance_whose_evidence_does_not_fit_is_said_without_it() -> None:
         turn(11, "The lunch room is open."),
     ]
     gaps = [Gap("m10", "it", "", "which pump")]
-    digest = ExtractiveSummarizer().summarize(turns, gaps, [endless])
+    digest = ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, [endless]))
     assert digest.text == (
         "09:10 Ben: We decided to replace it on Friday and to test the new valve on Monday.\n"
         "09:11 Ana: The lunch room is open."

@@ -113,7 +113,7 @@ def test_a_million_characters_without_a_sentence_end_make_a_small_record() -> No
     for giant in turns:
         closed = window([giant])
         gaps = RulesDetector().detect(closed, max_gaps=8)
-        digest = ExtractiveSummarizer().summarize(closed.turns, gaps, [])
+        digest = ExtractiveSummarizer().summarize(closed.turns, gaps, {})
         made = summary_record(
             closed,
             Detection(gaps, "rules"),
