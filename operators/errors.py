@@ -1,6 +1,7 @@
 """The base of every error that a person can fix.
 
 BackscrollError
+├── MemoryStrategyError a memory strategy is unknown or cannot be used
 ├── FormatError         a file cannot be read as a chat
 ├── HistoryError        the stored history contradicts what is asked of it
 ├── StateError          the recovery state is of another version

@@ -42,8 +42,9 @@ class Gapped:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A gapped window with references to its memory."""
+    """A gapped window with references to its memory; `degraded` says why something is missing from it."""
 
     gapped: Gapped
     memory: tuple[MemoryRef, ...]
     memory_ms: float
+    degraded: str | None = None

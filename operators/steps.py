@@ -25,8 +25,9 @@ from backscroll.operators.gaps.stage import Detection
 from backscroll.operators.history.store import StoredSummary
 from backscroll.operators.in_flight import Arrival, Gapped, Recalled
 from backscroll.operators.llm.protocol import LLMError
-from backscroll.operators.memory.registry import STRATEGIES
-from backscroll.operators.memory.request import MemoryRef, MemoryRequest
+from backscroll.operators.memory.registry import get as get_strategy
+from backscroll.operators.memory.request import MemoryParameters, MemoryRef, MemoryRequest
+from backscroll.operators.memory.verbatim import build_verbatim
 from backscroll.operators.messages import DeadLetter, MessageError, Received, parse_message
 from backscroll.operators.runtime.calls import ConcurrentCalls, Grouped, Work, on_executor
 from backscroll.operators.runtime.ending import EndSink, FailureSource
@@ -264,12 +265,13 @@ async def _recall(engine: Engine, item: Gapped) -> Recalled:
             turns=_live(engine, item.window, item.revision).turns,
             gaps=item.detection.gaps,
             history=engine.histories[ref.key].as_of(ref.first_seq),
-            embedder=engine.histories.embedder,
-            budget=engine.config.budget,
-            retrieval=engine.config.retrieval,
+            parameters=MemoryParameters(
+                engine.histories.embedder, engine.config.budget, engine.config.retrieval
+            ),
         )
-        memory = STRATEGIES[engine.config.strategy](request)
-        return Recalled(item, tuple(map(MemoryRef.of, memory)), _elapsed_ms(started))
+        memory = build_verbatim(get_strategy(engine.config.strategy), request)
+        references = tuple(map(MemoryRef.of, memory.turns))
+        return Recalled(item, references, _elapsed_ms(started), memory.degraded)
 
     if item.known or item.failure is not None or item.gone:
         return Recalled(item, (), 0.0)
@@ -297,6 +299,7 @@ async def _write(engine: Engine, item: Recalled) -> Summary | None:
         gapped.detection,
         memory,
         written,
+        memory_degraded=item.degraded,
         strategy=engine.config.strategy,
         embedding=embedder.name if embedder else "none",
         timings_ms={

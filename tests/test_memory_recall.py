@@ -24,11 +24,11 @@ from backscroll.operators.gaps.gap import Gap, GapDetector
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.in_memory import InMemoryStore
-from backscroll.operators.memory.registry import STRATEGIES
-from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.memory.request import MemoryParameters, MemoryRequest
 from backscroll.operators.messages import ChannelKey, Turn, parse_message
 from backscroll.operators.stream.admission import Admission, AdmissionState
 from backscroll.operators.stream.windows import Cutting, Window, WindowCutter
+from support.memories import remembered
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Recorded:
             turns=window.turns,
             gaps=detector.detect(window, max_gaps=8),
             history=self.histories[window.ref.key].as_of(window.ref.first_seq),
-            embedder=self.histories.embedder,
+            parameters=MemoryParameters(self.histories.embedder),
         )
-        memory = STRATEGIES[strategy](request)
+        memory = remembered(strategy, request)
         assert sum(entry.tokens for entry in memory) <= 1024
         return {entry.turn.id for entry in memory}
 

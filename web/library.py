@@ -14,7 +14,7 @@ from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.read_only import ReadOnlyStore
 from backscroll.operators.index.embedder import Embedder
-from backscroll.operators.memory.request import MemoryRequest, MemoryStrategy, MemoryTurn
+from backscroll.operators.memory.request import Memory, MemoryRequest, MemoryStrategy, Needs
 from backscroll.operators.memory.search import Hit, search
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import WindowRef
@@ -38,6 +38,20 @@ class Card:
     def key(self) -> ChannelKey:
         """The channel."""
         return ChannelKey(self.namespace, self.channel)
+
+
+class _Alone:
+    """A strategy that has the indexes to itself while it looks into them."""
+
+    def __init__(self, strategy: MemoryStrategy, using: threading.Lock) -> None:
+        self.name: str = strategy.name
+        self.needs: Needs = strategy.needs
+        self._strategy = strategy
+        self._using = using
+
+    async def build(self, request: MemoryRequest) -> Memory:
+        with self._using:
+            return await self._strategy.build(request)
 
 
 class Library:
@@ -123,12 +137,7 @@ class Library:
 
     def alone(self, strategy: MemoryStrategy) -> MemoryStrategy:
         """A strategy that has the indexes to itself while it looks into them."""
-
-        def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
-            with self._using:
-                return strategy(request)
-
-        return remember
+        return _Alone(strategy, self._using)
 
     def search(self, key: ChannelKey, query: str, limit: int) -> list[Hit]:
         """What a query finds in a channel, over all its windows."""

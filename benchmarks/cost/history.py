@@ -29,9 +29,10 @@ from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.index.fusion import reciprocal_rank_fusion
 from backscroll.operators.index.ranking import Ranking
 from backscroll.operators.language.tokens import TOKENIZER, encode
-from backscroll.operators.memory.registry import STRATEGIES
-from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.memory.registry import get as get_strategy
+from backscroll.operators.memory.request import MemoryParameters, MemoryRequest
 from backscroll.operators.memory.selection import take_in_rounds
+from backscroll.operators.memory.verbatim import build_verbatim
 from backscroll.operators.messages import Message
 
 __all__ = ["DIMENSIONS", "FINGERPRINT", "ClusteredVectors", "Stopwatch", "measure_size"]
@@ -207,7 +208,7 @@ def _measure_window(
     with clock.of("refinement", GAPS):
         extracted = [_refined(past, best, vector) for best, vector in zip(fused, vectors, strict=True)]
     gaps = [Gap(window.turns[-1].id, "", query, "") for query in queries]
-    request = MemoryRequest(window.turns, gaps, past, embedder)
+    request = MemoryRequest(window.turns, gaps, past, MemoryParameters(embedder))
     with clock.of("accumulation"):
         take_in_rounds(request, extracted)
     with clock.of("append"):
@@ -215,7 +216,7 @@ def _measure_window(
     # First with windows that the ranker has not read before, as after a start.
     for name in ("remember", "backscroll_cold", "backscroll"):
         with clock.of(f"memory_{name}"):
-            STRATEGIES[name.removesuffix("_cold")](request)
+            build_verbatim(get_strategy(name.removesuffix("_cold")), request)
 
 
 def _measure_index(folder: Path, history: ChannelHistory, clock: Stopwatch) -> float:

@@ -11,16 +11,16 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from backscroll.operators.llm.prompts import fenced, load_prompt
-from backscroll.operators.llm.protocol import LLM, CircuitOpen, LLMError, Prompt, Usage
+from backscroll.operators.llm.protocol import LLM, Answer, CircuitOpen, LLMError, Prompt, Usage
 from backscroll.operators.stream.windows import WindowRef
 
-__all__ = ["Asked", "CountedModel", "concurrently", "question"]
+__all__ = ["Asked", "CountedModel", "TimedModel", "concurrently", "question"]
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -30,10 +30,16 @@ Y = TypeVar("Y")
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[T]):
-    """An answer, None if there was none, and the seconds that it took, further tries included."""
+    """An answer, None if there was none, and the seconds that it took, further tries included.
+
+    `error` is why there was none; `kept` that the question had been asked before.
+    """
 
     value: T | None
     seconds: float
+    usage: Usage = field(default_factory=Usage)
+    error: LLMError | None = None
+    kept: bool = False
 
 
 class CountedModel:
@@ -60,30 +66,31 @@ class CountedModel:
             CircuitOpen: the server has stopped answering.
         """
         digest = prompt.digest(schema)
-        if digest not in self._asked:
+        kept = digest in self._asked
+        if not kept:
             self._asked[digest] = asyncio.create_task(self._ask(prompt, schema))
-        answer: Asked[T] | CircuitOpen = await self._asked[digest]
-        if isinstance(answer, CircuitOpen):
-            raise answer
-        return answer
+        answer: Asked[T] = await self._asked[digest]
+        if isinstance(answer.error, CircuitOpen):
+            raise answer.error
+        return replace(answer, kept=kept)
 
-    async def _ask(self, prompt: Prompt, schema: type[T]) -> Asked[T] | CircuitOpen:
+    async def _ask(self, prompt: Prompt, schema: type[T]) -> Asked[T]:
         async with self._slots:
             return await self._put(prompt, schema)
 
-    async def _put(self, prompt: Prompt, schema: type[T]) -> Asked[T] | CircuitOpen:
+    async def _put(self, prompt: Prompt, schema: type[T]) -> Asked[T]:
         started = time.perf_counter()
         value: T | None = None
+        error: LLMError | None = None
         try:
             answer = await self._llm.ask(prompt, schema)
             value, usage = answer.value, answer.usage
-        except CircuitOpen as err:
-            return err
         except LLMError as err:
-            usage = err.usage
-            self.failures[f"{prompt.stage}: {err.kind}"] += 1
+            error, usage = err, err.usage
+            if not isinstance(err, CircuitOpen):
+                self.failures[f"{prompt.stage}: {err.kind}"] += 1
         self.usage += usage
-        return Asked(value, time.perf_counter() - started)
+        return Asked(value, time.perf_counter() - started, usage, error)
 
     def to_json(self) -> dict[str, Any]:
         """What was asked, what it cost, and what was not answered, by question and kind of failure."""
@@ -94,6 +101,28 @@ class CountedModel:
             "completion_tokens": self.usage.completion,
             "failures": dict(sorted(self.failures.items())),
         }
+
+
+class TimedModel:
+    """A counted model as an `LLM`; `seconds` is the time of the answers that nobody had asked for before."""
+
+    def __init__(self, model: CountedModel) -> None:
+        self.seconds = 0.0
+        self._model = model
+
+    async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
+        """The model's answer; one that is kept costs nothing.
+
+        Raises:
+            LLMError: none could be had.
+        """
+        asked = await self._model.ask(prompt, schema)
+        if not asked.kept:
+            self.seconds += asked.seconds
+        if asked.value is None:
+            assert asked.error is not None
+            raise asked.error
+        return Answer(asked.value, Usage() if asked.kept else asked.usage, "", asked.kept)
 
 
 def question(

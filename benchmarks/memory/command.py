@@ -15,13 +15,12 @@ from backscroll.benchmarks.data.prepend_history import behind
 from backscroll.benchmarks.judge.asking import CountedModel, concurrently
 from backscroll.benchmarks.judge.judge import Judge
 from backscroll.benchmarks.memory.ablations import FULL_TOKENS
+from backscroll.benchmarks.memory.compared import COMPARED
 from backscroll.benchmarks.memory.detection import DetectorOutput, agreement, find_gaps
-from backscroll.benchmarks.memory.model_written import WRITTEN
 from backscroll.benchmarks.memory.recall import (
+    BuiltMemory,
     Measured,
-    Memory,
     Verdicts,
-    Writing,
     build_memory,
     judge_memory,
 )
@@ -34,7 +33,7 @@ from backscroll.operators.index.embedder import Embedder
 
 __all__ = ["MemoryModels", "bench_memory"]
 
-Built = tuple[str, WindowRow, Memory]
+Built = tuple[str, WindowRow, BuiltMemory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class MemoryModels:
 
     Args:
         gaps: finds gaps, for the detector `llm`.
-        writer: writes the memories of `WRITTEN`.
+        writer: writes the memories that need a model.
         judge: decides what is in those.
         judge_all: it decides for the verbatim memories as well, and is compared with their ids.
         context: most tokens of the memory `full`.
@@ -73,7 +72,7 @@ async def bench_memory(
     The messages of the dialogues `before` come before those of each dialogue.
 
     Raises:
-        BenchmarkError: the folder is no benchmark.
+        BenchmarkError: the folder is no benchmark, or a memory needs a judge.
         FormatError: a file of it cannot be read.
         CircuitOpen: a model has stopped answering.
     """
@@ -83,8 +82,7 @@ async def bench_memory(
         found = await find_gaps(benchmark, stage, step)
     if before:
         benchmark = behind(benchmark, before, embedder)
-    built = _build(benchmark, strategies, found, budget, models.context)
-    built += await _write(benchmark, strategies, models, budget)
+    built = await _build(benchmark, strategies, found, budget, models)
     verdicts = await _judge(benchmark, built, models)
     measured = {name: Measured() for name in strategies}
     for (name, row, memory), judged in zip(built, verdicts, strict=True):
@@ -124,43 +122,46 @@ async def _agreements(benchmark: Benchmark, folder: Path, found: DetectorOutput)
     return agreements
 
 
-def _build(
-    benchmark: Benchmark, strategies: Sequence[str], found: DetectorOutput, budget: int, context: int
+async def _build(
+    benchmark: Benchmark, strategies: Sequence[str], found: DetectorOutput, budget: int, models: MemoryModels
 ) -> list[Built]:
-    built: list[Built] = []
+    """Memories that need no model one at a time, as they are timed; then the others side by side."""
+
+    async def build(name: str, row: WindowRow) -> Built:
+        memory = await build_memory(
+            benchmark,
+            name,
+            row,
+            found.gaps[row],
+            budget=budget,
+            context=models.context,
+            writer=models.writer,
+        )
+        return name, row, memory
+
+    asking = [name for name in strategies if COMPARED.get(name).needs.model]
+    built = list[Built]()
     with progress("memories", len(benchmark.windows)) as step:
         for row in benchmark.windows:
-            for name in strategies:
-                if name not in WRITTEN:
-                    tokens = context if name == "full" else budget
-                    built.append((name, row, build_memory(benchmark, name, row, found.gaps[row], tokens)))
+            built += [await build(name, row) for name in strategies if name not in asking]
             step()
-    return built
-
-
-async def _write(
-    benchmark: Benchmark, strategies: Sequence[str], models: MemoryModels, budget: int
-) -> list[Built]:
-    built: list[Built] = []
-    for name in strategies:
-        if name in WRITTEN and models.writer is not None:
-            writing = Writing(benchmark, name, models.writer, budget)
-            with progress(f"{name} memories", writing.steps) as step:
-                built += [(name, row, memory) for row, memory in await writing.run(step)]
+    work = [build(name, row) for name in asking for row in benchmark.windows if row.gaps]
+    if work:
+        with progress("written memories", len(work)) as step:
+            built += await concurrently(work, step)
     return built
 
 
 async def _judge(benchmark: Benchmark, built: Sequence[Built], models: MemoryModels) -> list[Verdicts | None]:
     """The verdicts on each memory, None where the ids decide."""
 
-    judge = models.judge
     verdicts: list[Verdicts | None] = [None] * len(built)
-    if judge is None:
+    places = [place for place, item in enumerate(built) if models.judge_all or item[2].ids is None]
+    if not places:
         return verdicts
-    places = [place for place, item in enumerate(built) if models.judge_all or item[0] in WRITTEN]
     with progress("verdicts", len(places)) as step:
         given = await concurrently(
-            [judge_memory(benchmark, *built[place][1:], judge) for place in places], step
+            [judge_memory(benchmark, *built[place][1:], models.judge) for place in places], step
         )
     for place, verdict in zip(places, given, strict=True):
         verdicts[place] = verdict

@@ -9,118 +9,138 @@ is in them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from backscroll.benchmarks.judge.asking import CountedModel, question
+from backscroll.benchmarks.judge.asking import question
 from backscroll.benchmarks.judge.judge import turn_lines
+from backscroll.operators.history.channel import AsOf
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.language.tokens import count
 from backscroll.operators.llm.prompts import indented
+from backscroll.operators.llm.protocol import CircuitOpen, LLMError, Usage, fallback_reason
+from backscroll.operators.memory.request import Memory, MemoryModel, MemoryRequest, MemoryStatement, Needs
 from backscroll.operators.messages import Turn
 from backscroll.operators.stream.windows import Window, WindowRef
 from backscroll.operators.summary.stage import WrittenSummary
 
-__all__ = ["WRITTEN", "WrittenMemory", "groups", "hierarchical", "incremental", "segments", "within"]
-
-WRITTEN = ("incremental", "hierarchical")
-
+__all__ = ["Hierarchical", "Incremental", "groups", "segments", "within"]
 
 SEGMENT, OVERLAP = 4096, 1024
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenMemory:
-    """The text before a window, and the seconds of model time that it took at that window.
+class Incremental:
+    """One running summary that meets every earlier window in turn.
 
-    `incomplete` says that a call failed on the way, so that something of the history is not in it.
+    After a failed call the summary stays as it was, and the memory is degraded.
     """
 
-    text: str
-    seconds: float = 0.0
-    incomplete: bool = False
+    name = "incremental"
+    needs = Needs(model=True)
+
+    async def build(self, request: MemoryRequest) -> Memory:
+        """The summary before a window.
+
+        Raises:
+            CircuitOpen: the model has stopped answering.
+        """
+        writer, text = _Writer.of(request), ""
+        for window in _windows(request.history):
+            parts = {"messages": turn_lines(window.turns)}
+            if text:
+                parts = {"summary so far": [indented(text)], **parts}
+            name = "running_summary" if text else "segment_summary"
+            text = await writer.write(name, parts, window.ref) or text
+        return writer.memory(text, request.history)
 
 
-async def incremental(
-    model: CountedModel,
-    windows: Sequence[Window],
-    wanted: Collection[int],
-    budget: int,
-    step: Callable[[], None] = lambda: None,
-) -> dict[int, WrittenMemory]:
-    """The memory before each wanted window of a dialogue; `step` is called after each update.
+class Hierarchical:
+    """A summary of summaries, built from scratch; what histories share is written once."""
 
-    After a failed call the summary stays as it was, and all memories from there on are incomplete.
-    """
-    memory, found = WrittenMemory(""), dict[int, WrittenMemory]()
-    for index, window in enumerate(windows[: max(wanted, default=-1) + 1]):
-        if index in wanted:
-            found[index] = memory
-        if index == max(wanted):
-            break
-        parts = {"messages": turn_lines(window.turns)}
-        if memory.text:
-            parts = {"summary so far": [indented(memory.text)], **parts}
-        name = "running_summary" if memory.text else "segment_summary"
-        text, seconds = await _write(model, name, parts, window.ref, budget)
-        if text is None:
-            memory = WrittenMemory(memory.text, seconds, incomplete=True)
-        else:
-            memory = WrittenMemory(text, seconds, memory.incomplete)
-        step()
-    return found
+    name = "hierarchical"
+    needs = Needs(model=True)
+
+    async def build(self, request: MemoryRequest) -> Memory:
+        """The summary before a window.
+
+        Raises:
+            CircuitOpen: the model has stopped answering.
+        """
+        writer, windows = _Writer.of(request), _windows(request.history)
+        level = list[str]()
+        if windows:
+            ref = windows[-1].ref
+            cut = list(segments([turn for window in windows for turn in window.turns]))
+            places = [replace(ref, first_seq=part[0].seq, last_seq=part[-1].seq) for part in cut]
+            parts = [{"messages": turn_lines(part)} for part in cut]
+            level = await writer.write_all("segment_summary", parts, places)
+        while len(level) > 1:
+            *merged, last = groups(level)
+            alone = last if len(last) == 1 else []
+            many = [_summaries(group) for group in (merged if alone else [*merged, last])]
+            level = await writer.write_all("merged_summary", many, [ref] * len(many)) + alone
+        return writer.memory("".join(level), request.history)
 
 
-async def hierarchical(
-    model: CountedModel, windows: Sequence[Window], index: int, budget: int
-) -> WrittenMemory:
-    """The memory before a window of a dialogue, built from scratch.
-
-    What histories share is written once, and its time counts for each.
-    """
-    ref, turns = windows[index].ref, [turn for window in windows[:index] for turn in window.turns]
-    level: list[str] = []
-    seconds, incomplete = 0.0, False
-
-    async def write(name: str, questions: Iterable[tuple[Mapping[str, Sequence[str]], WindowRef]]) -> None:
-        """Fill the level with the answers."""
-        nonlocal level, seconds, incomplete
-        calls = [_write(model, name, parts, subject, budget) for parts, subject in questions]
-        answers = await asyncio.gather(*calls)
-        level = [text for text, _ in answers if text is not None]
-        seconds += sum(took for _, took in answers)
-        incomplete = incomplete or len(level) < len(answers)
-
-    cut = list(segments(turns))
-    places = (replace(ref, first_seq=segment[0].seq, last_seq=segment[-1].seq) for segment in cut)
-    await write("segment_summary", zip(({"messages": turn_lines(part)} for part in cut), places, strict=True))
-    while len(level) > 1:
-        *merged, last = groups(level)
-        alone = last if len(last) == 1 else []
-        many = merged if alone else [*merged, last]
-        await write("merged_summary", ((_summaries(group), ref) for group in many))
-        level += alone
-    return WrittenMemory("".join(level), seconds, incomplete)
+def _windows(history: AsOf) -> list[Window]:
+    """The windows in sight, without what was deleted."""
+    return [
+        Window(ref, tuple(map(history.turn, range(ref.first_seq, ref.last_seq + 1)))).live
+        for ref in history.history.windows[: history.windows]
+    ]
 
 
 def _summaries(group: Sequence[str]) -> dict[str, list[str]]:
     return {f"summary {place}": [indented(text)] for place, text in enumerate(group, start=1)}
 
 
-async def _write(
-    model: CountedModel, name: str, parts: Mapping[str, Sequence[str]], ref: WindowRef, budget: int
-) -> tuple[str | None, float]:
-    """A text within the budget, None if there is none, and the seconds that it took."""
-    prompt = question(
-        name,
-        parts,
-        model=model.name,
-        subject=ref,
-        max_tokens=budget * 5 // 4 + 64,  # the JSON around it; a cut answer is asked for again with more
-        max_words=int(budget * 0.6),
-    )
-    answer = await model.ask(prompt, WrittenSummary)
-    return None if answer.value is None else within(answer.value.summary, budget), answer.seconds
+@dataclass(slots=True)
+class _Writer:
+    """Asks for texts within the budget, and keeps count of what they cost and why one is missing."""
+
+    model: MemoryModel
+    budget: int
+    usage: Usage = field(default_factory=Usage)
+    degraded: str | None = None
+
+    @classmethod
+    def of(cls, request: MemoryRequest) -> _Writer:
+        assert request.parameters.model is not None
+        return cls(request.parameters.model, request.parameters.budget)
+
+    async def write(self, name: str, parts: Mapping[str, Sequence[str]], ref: WindowRef) -> str | None:
+        """A text, or None if none could be had."""
+        prompt = question(
+            name,
+            parts,
+            model=self.model.name,
+            subject=ref,
+            max_tokens=self.budget * 5 // 4 + 64,  # the JSON around it; a cut answer is asked for again
+            max_words=int(self.budget * 0.6),
+        )
+        try:
+            answer = await self.model.llm.ask(prompt, WrittenSummary)
+        except CircuitOpen:
+            raise
+        except LLMError as err:
+            self.usage += err.usage
+            self.degraded = fallback_reason("memory", err)
+            return None
+        self.usage += answer.usage
+        return within(answer.value.summary, self.budget)
+
+    async def write_all(
+        self, name: str, questions: Sequence[Mapping[str, Sequence[str]]], places: Sequence[WindowRef]
+    ) -> list[str]:
+        """The texts that could be had."""
+        asked = zip(questions, places, strict=True)
+        texts = await asyncio.gather(*(self.write(name, parts, ref) for parts, ref in asked))
+        return [text for text in texts if text is not None]
+
+    def memory(self, text: str, history: AsOf) -> Memory:
+        """A text about all of the history, as the only statement."""
+        statement = MemoryStatement(text, range(history.before_seq), count(text))
+        return Memory((statement,) if text else (), self.usage, self.degraded)
 
 
 def segments(

@@ -7,7 +7,7 @@ writes are judged by one (`judge.judge`), and others can be, to compare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 from time import perf_counter
@@ -16,17 +16,22 @@ from typing import Any
 import numpy as np
 
 from backscroll.benchmarks.data.benchmark import Benchmark
-from backscroll.benchmarks.data.gaps import GapRow, WindowRow
-from backscroll.benchmarks.judge.asking import CountedModel, concurrently
+from backscroll.benchmarks.data.gaps import BenchmarkError, GapRow, WindowRow
+from backscroll.benchmarks.judge.asking import CountedModel, TimedModel
 from backscroll.benchmarks.judge.judge import Judge
-from backscroll.benchmarks.memory.ablations import COMPARED, ideal
-from backscroll.benchmarks.memory.model_written import WrittenMemory, hierarchical, incremental
+from backscroll.benchmarks.memory.ablations import FULL_TOKENS, AnnotatedRequest
+from backscroll.benchmarks.memory.compared import COMPARED
 from backscroll.operators.gaps.gap import Gap
-from backscroll.operators.language.tokens import count
 from backscroll.operators.llm.prompts import chat_line, indented
-from backscroll.operators.memory.request import MemoryRequest, MemoryTurn
+from backscroll.operators.memory.request import (
+    Memory,
+    MemoryItem,
+    MemoryModel,
+    MemoryParameters,
+    MemoryTurn,
+)
 
-__all__ = ["Measured", "Memory", "Verdicts", "Writing", "build_memory", "judge_memory"]
+__all__ = ["BuiltMemory", "Measured", "Verdicts", "build_memory", "judge_memory"]
 
 PLACES = ("near", "mid", "far")
 
@@ -39,8 +44,11 @@ Verdicts = Sequence[bool | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """A memory built for one window, as verbatim turns (`ids`) or as a written `text`."""
+class BuiltMemory:
+    """A memory of one window as lines of text; `ids` are those of its turns.
+
+    There are none, and a judge decides, where it has statements or was to have some.
+    """
 
     lines: tuple[str, ...]
     ids: frozenset[str] | None
@@ -49,17 +57,16 @@ class Memory:
     incomplete: bool = False
 
     @classmethod
-    def verbatim(cls, entries: Sequence[MemoryTurn], build_ms: float) -> Memory:
-        """A memory of turns."""
-        lines = tuple(chat_line(entry.turn.ts, entry.turn.author.name, entry.text) for entry in entries)
-        ids = frozenset(entry.turn.id for entry in entries)
-        return cls(lines, ids, sum(entry.tokens for entry in entries), build_ms)
-
-    @classmethod
-    def written(cls, memory: WrittenMemory) -> Memory:
-        """A memory in a model's words."""
-        lines = (indented(memory.text),) if memory.text else ()
-        return cls(lines, None, count(memory.text), memory.seconds * 1000, memory.incomplete)
+    def of(cls, memory: Memory, build_ms: float) -> BuiltMemory:
+        """A memory that took so long to build."""
+        verbatim = len(memory.turns) == len(memory.items) and bool(memory.items or not memory.degraded)
+        return cls(
+            tuple(map(_line, memory.items)),
+            frozenset(entry.turn.id for entry in memory.turns) if verbatim else None,
+            sum(item.tokens for item in memory.items),
+            build_ms,
+            memory.degraded is not None,
+        )
 
 
 @dataclass(slots=True)
@@ -73,7 +80,7 @@ class Measured:
     incomplete: int = 0
     judged: bool = False
 
-    def add(self, row: WindowRow, memory: Memory, verdicts: Verdicts | None = None) -> None:
+    def add(self, row: WindowRow, memory: BuiltMemory, verdicts: Verdicts | None = None) -> None:
         """Count the gaps of one window, by a judge's verdicts if there are any, and the memory's cost."""
         by_ids: Verdicts = [] if memory.ids is None else [gap.resolved(memory.ids) for gap in row.gaps]
         hits = by_ids if verdicts is None else verdicts
@@ -118,83 +125,66 @@ class Measured:
         return round(mean(hits), 4) if hits else None
 
 
-def build_memory(
-    benchmark: Benchmark, strategy: str, row: WindowRow, gaps: Sequence[Gap], budget: int
-) -> Memory:
-    """A memory of verbatim turns."""
-    dialogue, window = benchmark.dialogues[row.dialogue], benchmark.window(row)
-    request = MemoryRequest(
-        turns=window.turns,
-        gaps=gaps,
-        history=dialogue.histories[dialogue.key].as_of(window.ref.first_seq),
-        embedder=dialogue.histories.embedder,
-        budget=budget,
+async def build_memory(
+    benchmark: Benchmark,
+    name: str,
+    row: WindowRow,
+    gaps: Sequence[Gap],
+    *,
+    budget: int,
+    context: int = FULL_TOKENS,
+    writer: CountedModel | None = None,
+) -> BuiltMemory:
+    """The memory of a strategy for a window.
+
+    Where a model writes it, its time is that of the answers that no other memory had asked for before.
+
+    Raises:
+        CircuitOpen: the model has stopped answering.
+    """
+    strategy, dialogue, window = COMPARED.get(name), benchmark.dialogues[row.dialogue], benchmark.window(row)
+    timed = None if writer is None else TimedModel(writer)
+    request = AnnotatedRequest(
+        window.turns,
+        gaps,
+        dialogue.histories[dialogue.key].as_of(window.ref.first_seq),
+        MemoryParameters(
+            dialogue.histories.embedder,
+            budget,
+            model=None if writer is None or timed is None else MemoryModel(timed, writer.name),
+        ),
+        evidence=frozenset[str]().union(*(gap.shortest for gap in row.gaps)),
+        context=context,
     )
     start = perf_counter()
-    if strategy == "ideal":
-        entries = ideal((gap.shortest for gap in row.gaps), request.history)
-    else:
-        entries = COMPARED[strategy](request)
-    return Memory.verbatim(entries, (perf_counter() - start) * 1000)
+    memory = await strategy.build(request)
+    seconds = timed.seconds if timed is not None and strategy.needs.model else perf_counter() - start
+    return BuiltMemory.of(memory, 1000 * seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """A memory that a model writes for every window that has gaps."""
+async def judge_memory(
+    benchmark: Benchmark, row: WindowRow, memory: BuiltMemory, judge: Judge | None
+) -> Verdicts:
+    """Whether a memory resolves each gap of a window; None where that could not be judged.
 
-    benchmark: Benchmark
-    strategy: str
-    model: CountedModel
-    budget: int
-
-    @property
-    def wanted(self) -> Mapping[str, Mapping[int, WindowRow]]:
-        """The windows by dialogue and ordinal."""
-        wanted: dict[str, dict[int, WindowRow]] = {}
-        for row in self.benchmark.windows:
-            if row.gaps:
-                wanted.setdefault(row.dialogue, {})[row.window] = row
-        return wanted
-
-    @property
-    def steps(self) -> int:
-        """How much work it is: updates of running summaries, or windows."""
-        if self.strategy == "incremental":
-            return sum(max(rows) for rows in self.wanted.values())
-        return sum(map(len, self.wanted.values()))
-
-    async def run(self, step: Callable[[], None]) -> list[tuple[WindowRow, Memory]]:
-        """Write, dialogues and windows side by side where one does not need the other.
-
-        Raises:
-            CircuitOpen: the model has stopped answering.
-        """
-        if self.strategy == "incremental":
-            chains = (self._chain(dialogue, rows, step) for dialogue, rows in self.wanted.items())
-            return [pair for part in await concurrently(chains, lambda: None) for pair in part]
-        trees = (self._tree(row) for rows in self.wanted.values() for row in rows.values())
-        return await concurrently(trees, step)
-
-    async def _chain(
-        self, dialogue: str, rows: Mapping[int, WindowRow], step: Callable[[], None]
-    ) -> list[tuple[WindowRow, Memory]]:
-        windows = self.benchmark.dialogues[dialogue].windows
-        written = await incremental(self.model, windows, rows, self.budget, step)
-        return [(rows[index], Memory.written(memory)) for index, memory in written.items()]
-
-    async def _tree(self, row: WindowRow) -> tuple[WindowRow, Memory]:
-        windows = self.benchmark.dialogues[row.dialogue].windows
-        return row, Memory.written(await hierarchical(self.model, windows, row.window, self.budget))
-
-
-async def judge_memory(benchmark: Benchmark, row: WindowRow, memory: Memory, judge: Judge) -> Verdicts:
-    """Whether a memory resolves each gap of a window; None where that could not be judged."""
+    Raises:
+        BenchmarkError: there is no judge, and the ids cannot tell.
+        CircuitOpen: the judge has stopped answering.
+    """
     if not memory.lines and memory.incomplete:
         return [None] * len(row.gaps)
+    if judge is None:
+        raise BenchmarkError("a memory that is not verbatim needs a judge: name one with --judge --llm")
     held = memory.ids or ()
     gaps = [(gap, benchmark.evidence(row, gap, held)) for gap in row.gaps]
     verdicts = await judge.memory(benchmark.window(row), memory.lines, gaps)
     return [None] * len(row.gaps) if verdicts is None else list(verdicts)
+
+
+def _line(item: MemoryItem) -> str:
+    if isinstance(item, MemoryTurn):
+        return chat_line(item.turn.ts, item.turn.author.name, item.text)
+    return indented(item.text)
 
 
 def _percentile(values: Sequence[float], q: int) -> float:

@@ -22,8 +22,6 @@ from backscroll.flows.cli.options import (
 
 __all__ = ["bench"]
 
-_WRITTEN = ("incremental", "hierarchical")
-
 
 @click.group(cls=Group)
 def bench() -> None:
@@ -44,25 +42,19 @@ _asked_models = option_group(
 )
 
 
-def _compared() -> tuple[str, ...]:
-    from backscroll.operators.memory.names import memory_names
-
-    return (
-        *memory_names(),
-        "full",
-        "ideal",
-        "backscroll-of-all",
-        "remember-without-gaps",
-        "remember-without-refinement",
-    )
-
-
 def _strategies() -> click.Option:
+    from backscroll.benchmarks.memory.compared import COMPARED
+    from backscroll.operators.errors import BackscrollError
+
+    try:
+        names = COMPARED.names()
+    except BackscrollError as err:
+        raise click.UsageError(str(err)) from err
     return click.Option(
         ["--strategy", "strategies"],
-        type=click.Choice((*_compared(), *_WRITTEN)),
+        type=click.Choice(names),
         multiple=True,
-        show_default=f"all; {' and '.join(_WRITTEN)} only with --llm",
+        show_default="all; those that a model writes only with --llm",
         help="Memory to measure; repeatable.",
     )
 
@@ -106,14 +98,13 @@ def bench_memory(folder: Path, strategies: tuple[str, ...], config: Path | None,
     """Measure the recall of memory strategies on a benchmark.
 
     FOLDER holds dialogues/, gaps.jsonl and, for recorded gaps, detected.jsonl. The memories incremental
-    and hierarchical are written by a model and judged by one; the others are scored by their turn ids.
+    and hierarchical are written by a model and judged by one; verbatim ones are scored by their turn ids.
     Answers that --record already holds are reused.
     """
     from backscroll.flows.commands.bench import run_memory
 
     settings = read_settings({"strategy": "none", **popped(options)}, config)
-    every = _compared() if settings.llm is None else (*_compared(), *_WRITTEN)
-    run_memory(folder, settings, strategies=strategies or every, **options)
+    run_memory(folder, settings, strategies=strategies, **options)
 
 
 @bench.command("summaries")

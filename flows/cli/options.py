@@ -190,8 +190,13 @@ def _flag(name: str) -> str:
 
 def _type(field: FieldInfo) -> click.ParamType[Any]:
     from backscroll.flows.settings.describe import choices
+    from backscroll.operators.errors import BackscrollError
 
-    if names := choices(field):
+    try:
+        names = choices(field)
+    except BackscrollError as err:
+        raise click.UsageError(str(err)) from err
+    if names:
         return click.Choice(names)
     (kind,) = set(get_args(field.annotation) or (field.annotation,)) - {NoneType}
     if limits := _limits(field):

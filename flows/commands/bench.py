@@ -11,7 +11,7 @@ from backscroll.benchmarks.judge.asking import CountedModel
 from backscroll.benchmarks.judge.judge import Judge
 from backscroll.benchmarks.memory.ablations import FULL_TOKENS
 from backscroll.benchmarks.memory.command import MemoryModels, bench_memory
-from backscroll.benchmarks.memory.model_written import WRITTEN
+from backscroll.benchmarks.memory.compared import COMPARED
 from backscroll.benchmarks.summaries.command import bench_summaries
 from backscroll.flows.assembly.embedder import make_embedder
 from backscroll.flows.assembly.language_model import Chosen, open_model
@@ -39,12 +39,15 @@ def run_memory(
     json: Path | None,
     plot: Path | None,
 ) -> None:
-    """Measure memory strategies.
+    """Measure memory strategies: those named, or all that can be built.
 
     Raises:
         click.ClickException: a user error, shown as one line.
     """
-    writing = [name for name in strategies if name in WRITTEN]
+    with report_user_errors():
+        needs_model = {name: COMPARED.get(name).needs.model for name in strategies or COMPARED.names()}
+    strategies = strategies or [name for name, needs in needs_model.items() if settings.llm or not needs]
+    writing = [name for name in strategies if needs_model[name]]
     asked = [*(f"--strategy {name}" for name in writing), *(["--judge"] if judge else [])]
     asked += ["--detector llm"] if detector == "llm" else []
     if asked and settings.llm is None and not (asked == ["--judge"] and judge_llm):

@@ -31,8 +31,8 @@ from backscroll.operators.catchup.rule_items import main_book
 from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.language.salience import analyse_turns
-from backscroll.operators.memory.registry import STRATEGIES
-from backscroll.operators.memory.request import MemoryRequest, Retrieval
+from backscroll.operators.memory.registry import get as get_strategy
+from backscroll.operators.memory.request import MemoryParameters, Retrieval
 from backscroll.operators.messages import ChannelKey
 from backscroll.operators.stream.windows import WindowCutter
 
@@ -173,18 +173,11 @@ def _file_zone(settings: Settings) -> tzinfo | None:
 
 def make_recalling(settings: Settings, embedder: Embedder | None) -> ContextFinder:
     """A finder of evidence for messages that have no summary yet."""
-    strategy = settings.strategy
-    if embedder is None and strategy in ("dense", "hybrid", "remember"):
-        strategy = "backscroll"  # those strategies need vectors, which files do not have
-    request = MemoryRequest(
-        turns=(),
-        gaps=(),
-        history=None,  # type: ignore[arg-type]
-        embedder=embedder,
-        budget=settings.budget,
-        retrieval=Retrieval(settings.top_k, settings.rrf_constant, settings.chunk_tokens),
-    )
-    return ContextFinder(RulesDetector(), STRATEGIES[strategy], request)
+    strategy = get_strategy(settings.strategy)
+    if embedder is None and strategy.needs.vectors:
+        strategy = get_strategy("backscroll")  # files have no vectors
+    retrieval = Retrieval(settings.top_k, settings.rrf_constant, settings.chunk_tokens)
+    return ContextFinder(RulesDetector(), strategy, MemoryParameters(embedder, settings.budget, retrieval))
 
 
 def _check(

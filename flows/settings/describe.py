@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from backscroll.flows.settings.one_of import OneOf
 from backscroll.flows.settings.settings import ENV_PREFIX, Settings
 
 __all__ = ["choices", "default_text", "markdown", "show_settings"]
@@ -36,6 +37,9 @@ def markdown() -> str:
 
 def choices(field: FieldInfo) -> tuple[str, ...]:
     """The allowed values of a setting; empty if it is not a choice."""
+    for mark in field.metadata:
+        if isinstance(mark, OneOf):
+            return mark.names()
     return tuple(
         str(choice)
         for part in (field.annotation, *get_args(field.annotation))

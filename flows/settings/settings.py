@@ -6,21 +6,17 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from backscroll.flows.settings.chat import ChatSettings
 from backscroll.flows.settings.kafka import KafkaSettings
+from backscroll.flows.settings.one_of import OneOf
 from backscroll.flows.settings.time_zones import time_zone
 from backscroll.operators.errors import BackscrollError
-from backscroll.operators.memory.names import memory_names
-
-if TYPE_CHECKING:
-    Strategy: TypeAlias = str
-else:
-    Strategy = Literal[memory_names()]
+from backscroll.operators.memory import registry
 
 __all__ = ["ENV_PREFIX", "Settings", "SettingsError", "load_settings"]
 
@@ -68,7 +64,9 @@ class Settings(KafkaSettings, ChatSettings, BaseSettings):
     )
     reissue: bool = Field(True, description="Rewrite a summary when its messages change.")
     lateness_seconds: float = Field(0, ge=0, description="Seconds to wait for messages that arrive late.")
-    strategy: Strategy = Field("backscroll", description="How memory is built; part of every summary id.")
+    strategy: Annotated[str, OneOf(registry.names)] = Field(
+        "backscroll", description="How memory is built; part of every summary id."
+    )
     budget: int = Field(1024, ge=1, description="Maximum tokens of a memory.")
     window_tokens: int = Field(1024, ge=1, description="Maximum tokens of a window.")
     window_turns: int = Field(256, ge=1, le=256, description="Maximum turns of a window.")
@@ -179,11 +177,22 @@ class Settings(KafkaSettings, ChatSettings, BaseSettings):
             time_zone(name)
         return name
 
+    @field_validator("strategy")
+    @classmethod
+    def _is_verbatim_memory(cls, name: str) -> str:
+        from backscroll.operators.memory.verbatim import check_verbatim
+
+        try:
+            check_verbatim(registry.get(name))
+        except registry.MemoryStrategyError as err:
+            raise ValueError(str(err)) from err
+        return name
+
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.chunk_overlap >= self.chunk_tokens:
             raise ValueError("chunk_overlap must be below chunk_tokens")
-        if self.embedding_model == "none" and self.strategy in ("dense", "hybrid", "remember"):
+        if self.embedding_model == "none" and registry.get(self.strategy).needs.vectors:
             raise ValueError(f"strategy {self.strategy} needs an embedding_model, not none")
         if self.embedding_precision == "int8" and (self.embedding_backend == "torch" or self.embedding_url):
             raise ValueError("embedding_precision int8 needs the ONNX backend: not torch, not embedding_url")

@@ -17,7 +17,8 @@ from backscroll.operators.history.channel import AsOf
 from backscroll.operators.language.lexicon import words
 from backscroll.operators.language.salience import AnalysedTurn
 from backscroll.operators.language.sentences import sentences
-from backscroll.operators.memory.request import MemoryRequest, MemoryStrategy, MemoryTurn
+from backscroll.operators.memory.request import MemoryParameters, MemoryRequest, MemoryStrategy, MemoryTurn
+from backscroll.operators.memory.verbatim import build_verbatim
 from backscroll.operators.messages import Turn
 from backscroll.operators.stream.windows import Window
 from backscroll.operators.summary.evidence import resolve_gaps
@@ -97,8 +98,7 @@ class ContextFinder:
 
     detector: GapDetector
     strategy: MemoryStrategy
-    request: MemoryRequest
-    """The request that provides the embedder, budget and parameters; its turns and gaps are ignored."""
+    parameters: MemoryParameters
 
     def recall(self, window: Window, history: AsOf, nearby: Iterable[Turn]) -> dict[str, EarlierMessage]:
         """Find evidence, by the id of the utterance.
@@ -111,23 +111,10 @@ class ContextFinder:
         gaps = self.detector.detect(window, max_gaps=_GAPS)
         if not gaps:
             return {}
-        settings = self.request
-        memory = list(
-            self.strategy(
-                MemoryRequest(
-                    turns=window.turns,
-                    gaps=gaps,
-                    history=history,
-                    embedder=settings.embedder,
-                    budget=settings.budget,
-                    retrieval=settings.retrieval,
-                )
-            )
-        )
-        memory += [
-            MemoryTurn(turn, None, turn.tokens, None, 1, 0.0)
-            for turn in list(nearby)[-_NEARBY:]
-            if not turn.deleted
+        request = MemoryRequest(window.turns, gaps, history, self.parameters)
+        memory = [
+            *build_verbatim(self.strategy, request).turns,
+            *(MemoryTurn(turn, None, turn.tokens) for turn in list(nearby)[-_NEARBY:] if not turn.deleted),
         ]
         evidence = resolve_gaps(window.turns, gaps, memory)
         return {

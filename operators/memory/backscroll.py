@@ -14,16 +14,24 @@ from backscroll.operators.memory.features import FEATURES, evidence_features
 from backscroll.operators.memory.packing import pack
 from backscroll.operators.memory.ranker import Ranker
 from backscroll.operators.memory.request import MemoryRequest, MemoryTurn
+from backscroll.operators.memory.verbatim import VerbatimMemory
 
-__all__ = ["backscroll", "remember_evidence"]
+__all__ = ["BACKSCROLL", "rank_all", "remember_evidence"]
 
 
-def backscroll(request: MemoryRequest, among: Excerpt | None = None) -> tuple[MemoryTurn, ...]:
-    """The memory by the ranker that comes with the package, of turns of `excerpt` unless given others."""
-    vectors = request.embedder is not None and request.history.has_vectors
-    return remember_evidence(
-        request, Ranker.shipped(vectors=vectors), excerpt(request) if among is None else among
-    )
+def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+    """The memory by the ranker that comes with the package; of a long history, from an excerpt."""
+    return _shipped(request, excerpt(request))
+
+
+def rank_all(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
+    """The same from all of the history, however long it is."""
+    return _shipped(request, Excerpt.whole(request.history))
+
+
+def _shipped(request: MemoryRequest, among: Excerpt) -> tuple[MemoryTurn, ...]:
+    vectors = request.parameters.embedder is not None and request.history.has_vectors
+    return remember_evidence(request, Ranker.shipped(vectors=vectors), among)
 
 
 def remember_evidence(request: MemoryRequest, ranker: Ranker, among: Excerpt) -> tuple[MemoryTurn, ...]:
@@ -38,7 +46,7 @@ def remember_evidence(request: MemoryRequest, ranker: Ranker, among: Excerpt) ->
     odds = ranker.evidence.score(dict(zip(FEATURES, evidence.rows.T, strict=True)))
     probability = 1 / (1 + np.exp(-odds))
     tokens = among.rows()["tokens"]
-    packed = pack(probability, tokens, among.turn, evidence.wanted, budget=request.budget)
+    packed = pack(probability, tokens, among.turn, evidence.wanted, budget=request.parameters.budget)
     best, ranks, taken = evidence.relevance.argmax(axis=0), dict[int | None, int](), list[MemoryTurn]()
     for entry in packed:
         gap = int(best[entry.seq]) if request.gaps else None
@@ -46,3 +54,6 @@ def remember_evidence(request: MemoryRequest, ranker: Ranker, among: Excerpt) ->
         score = round(float(probability[entry.seq]) ** 0.5, 4)
         taken.append(MemoryTurn(among.turn(entry.seq), entry.span, entry.tokens, gap, rank, score))
     return tuple(sorted(taken, key=lambda item: item.turn.seq))
+
+
+BACKSCROLL = VerbatimMemory("backscroll", backscroll)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from backscroll.operators.memory.request import MemoryRequest, MemoryTurn
+from backscroll.operators.memory.request import MemoryRequest, MemoryTurn, Needs
 from backscroll.operators.memory.selection import dense_rankings, sparse_ranking, take_chunks, window_text
+from backscroll.operators.memory.verbatim import VerbatimMemory
+
+__all__ = ["DENSE", "HYBRID", "NONE", "RECENT", "SPARSE", "recent"]
 
 
 def none(_request: MemoryRequest) -> tuple[MemoryTurn, ...]:
@@ -13,7 +16,7 @@ def none(_request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 
 def recent(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The turns right before the window, as many as fit."""
-    taken, left = list[MemoryTurn](), request.budget
+    taken, left = list[MemoryTurn](), request.parameters.budget
     for rank, seq in enumerate(range(request.history.before_seq - 1, -1, -1), start=1):
         turn = request.history.turn(seq)
         if turn.tokens > left:
@@ -27,17 +30,26 @@ def recent(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 
 def sparse(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The top chunks by BM25, with the window as the query."""
-    return take_chunks(request, sparse_ranking(request, window_text(request))[: request.chunks])
+    return take_chunks(request, sparse_ranking(request, window_text(request))[: request.parameters.chunks])
 
 
 def dense(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The top chunks by cosine, with the window as the query."""
-    return take_chunks(request, dense_rankings(request, [window_text(request)])[0][: request.chunks])
+    return take_chunks(
+        request, dense_rankings(request, [window_text(request)])[0][: request.parameters.chunks]
+    )
 
 
 def hybrid(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """The top K/2 chunks of the sparse and of the dense ranking, with the window as the query."""
-    window, half = window_text(request), request.chunks // 2
-    by_sparse = sparse_ranking(request, window)[: request.chunks - half]
+    window, half = window_text(request), request.parameters.chunks // 2
+    by_sparse = sparse_ranking(request, window)[: request.parameters.chunks - half]
     by_dense = dense_rankings(request, [window])[0][:half]
     return take_chunks(request, [*by_sparse, *by_dense])
+
+
+NONE = VerbatimMemory("none", none)
+RECENT = VerbatimMemory("recent", recent)
+SPARSE = VerbatimMemory("sparse", sparse)
+DENSE = VerbatimMemory("dense", dense, Needs(vectors=True))
+HYBRID = VerbatimMemory("hybrid", hybrid, Needs(vectors=True))

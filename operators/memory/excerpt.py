@@ -92,7 +92,7 @@ def excerpt(request: MemoryRequest) -> Excerpt:
     if past.windows <= _RECENT + _FOUND or not request.turns:
         return Excerpt.whole(past)
     recent = range(past.windows - _RECENT, past.windows)
-    found = reciprocal_rank_fusion(_rankings(request), k=request.retrieval.rrf_constant).positions
+    found = reciprocal_rank_fusion(_rankings(request), k=request.parameters.retrieval.rrf_constant).positions
     older = [window for window in found if window not in recent][:_FOUND]
     return Excerpt.of(past, [*sorted(older), *recent])
 
@@ -109,9 +109,10 @@ def _chunk_rankings(request: MemoryRequest) -> Iterator[Ranking]:
     window = "\n".join(turn.text for turn in request.turns)
     for query in (*(gap.text for gap in request.gaps), window):
         yield Ranking.top(past.sparse(query, most=_RARE), _CHUNKS)
-    if request.embedder is None or not past.has_vectors:
+    embedder = request.parameters.embedder
+    if embedder is None or not past.has_vectors:
         return
-    vectors = past.window_vectors(request.turns, request.embedder)
+    vectors = past.window_vectors(request.turns, embedder)
     with_gap = {gap.utterance for gap in request.gaps}
     asking = [place for place, turn in enumerate(request.turns) if turn.id in with_gap]
     asked = np.vstack([vectors[asking], vectors.mean(axis=0, keepdims=True)])

@@ -258,11 +258,12 @@ def _queries(request: MemoryRequest, leaning: NDArray[np.float64]) -> list[_Quer
 
 def _cosines(request: MemoryRequest, among: Excerpt, queries: Sequence[_Query]) -> Floats | None:
     """Cosine of every query, then every utterance of the window, to the turns of the excerpt."""
-    if request.embedder is None or not request.history.has_vectors:
+    embedder = request.parameters.embedder
+    if embedder is None or not request.history.has_vectors:
         return None
-    window = request.history.window_vectors(request.turns, request.embedder)
+    window = request.history.window_vectors(request.turns, embedder)
     asked = (
-        request.embedder.embed_queries([gap.text for gap in request.gaps])
+        embedder.embed_queries([gap.text for gap in request.gaps])
         if request.gaps
         else window[[query.place for query in queries]]
     )

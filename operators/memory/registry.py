@@ -1,29 +1,134 @@
-"""The memory strategies by name."""
+"""The memory strategies by name: Backscroll's own, and those that other packages add.
+
+A package adds one by an entry point, whose name is the strategy's:
+
+    [project.entry-points."backscroll.memories"]
+    replies = "my_package:Replies"
+
+A strategy is imported when it is first asked for, so that listing the names is quick.
+
+>>> names()[:3]
+('backscroll', 'remember', 'recent')
+>>> get("recent").needs
+Needs(vectors=False, model=False)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
 
-from backscroll.operators.memory.baselines import dense, hybrid, none, recent, sparse
-from backscroll.operators.memory.remember import remember
-from backscroll.operators.memory.request import MemoryRequest, MemoryStrategy, MemoryTurn
+from backscroll.operators.errors import BackscrollError
 
-__all__ = ["STRATEGIES"]
+if TYPE_CHECKING:
+    from backscroll.operators.memory.request import MemoryStrategy
 
+__all__ = ["MEMORIES", "MemoryRegistry", "MemoryStrategyError", "get", "names"]
 
-def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
-    """The default: turns ranked as evidence by a small trained model (`memory.backscroll`)."""
-    from backscroll.operators.memory.backscroll import backscroll as build
-
-    return build(request)
+_GROUP = "backscroll.memories"
 
 
-STRATEGIES: Mapping[str, MemoryStrategy] = {
-    "backscroll": backscroll,
-    "remember": remember,
-    "recent": recent,
-    "hybrid": hybrid,
-    "sparse": sparse,
-    "dense": dense,
-    "none": none,
-}
+class MemoryStrategyError(BackscrollError):
+    """A memory strategy is unknown or cannot be used; one line says which, and whose it is."""
+
+
+class MemoryRegistry:
+    """Finds memory strategies by name.
+
+    Args:
+        own: where each of Backscroll's own is, as `module:object`.
+    """
+
+    def __init__(self, own: Mapping[str, str]) -> None:
+        self._own = dict(own)
+        self._loaded = dict[str, "MemoryStrategy"]()
+
+    def names(self) -> tuple[str, ...]:
+        """Every strategy, the default first and those of other packages last.
+
+        Raises:
+            MemoryStrategyError: two have the same name.
+        """
+        return (*self._own, *sorted(self._added()))
+
+    def get(self, name: str) -> MemoryStrategy:
+        """A strategy.
+
+        Raises:
+            MemoryStrategyError: there is none of this name, or it cannot be used.
+        """
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    def extended(self, more: Mapping[str, str]) -> MemoryRegistry:
+        """A registry that has more of Backscroll's own, such as what only a benchmark compares."""
+        return MemoryRegistry({**self._own, **more})
+
+    def _added(self) -> dict[str, EntryPoint]:
+        added = dict[str, EntryPoint]()
+        for point in entry_points(group=_GROUP):
+            if point.name in self._own:
+                raise MemoryStrategyError(
+                    f"{_package(point)}: memory strategy {point.name!r} is Backscroll's own: use another name"
+                )
+            if point.name in added:
+                raise MemoryStrategyError(
+                    f"{_package(point)}: memory strategy {point.name!r} is also in "
+                    f"{_package(added[point.name])}: uninstall one of them"
+                )
+            added[point.name] = point
+        return added
+
+    def _load(self, name: str) -> MemoryStrategy:
+        if name in self._own:
+            own: MemoryStrategy = _made(EntryPoint(name, self._own[name], _GROUP))
+            return own
+        added = self._added()
+        if name not in added:
+            known = ", ".join((*self._own, *sorted(added)))
+            raise MemoryStrategyError(f"no memory strategy {name!r}: there are {known}")
+        return _load_added(added[name])
+
+
+def _load_added(point: EntryPoint) -> MemoryStrategy:
+    from backscroll.operators.memory.request import MemoryStrategy, Needs
+
+    whose = f"{_package(point)}: memory strategy {point.name!r}"
+    try:
+        strategy = _made(point)
+    except Exception as err:
+        reason = " ".join(f"{type(err).__name__}: {err}".split())
+        raise MemoryStrategyError(f"{whose} cannot be loaded: {reason}") from err
+    if not isinstance(strategy, MemoryStrategy) or not isinstance(strategy.needs, Needs):
+        raise MemoryStrategyError(f"{whose} is no MemoryStrategy: {point.value} needs name, needs and build")
+    if strategy.name != point.name:
+        raise MemoryStrategyError(f"{whose} calls itself {strategy.name!r}: both names should be the same")
+    return strategy
+
+
+def _made(point: EntryPoint) -> Any:
+    """The object that an entry point names, or one of the class that it names."""
+    loaded = point.load()
+    return loaded() if isinstance(loaded, type) else loaded
+
+
+def _package(point: EntryPoint) -> str:
+    return "an unknown package" if point.dist is None else f"package {point.dist.name}"
+
+
+MEMORIES = MemoryRegistry(
+    {
+        "backscroll": "backscroll.operators.memory.backscroll:BACKSCROLL",
+        "remember": "backscroll.operators.memory.remember:REMEMBER",
+        "recent": "backscroll.operators.memory.baselines:RECENT",
+        "hybrid": "backscroll.operators.memory.baselines:HYBRID",
+        "sparse": "backscroll.operators.memory.baselines:SPARSE",
+        "dense": "backscroll.operators.memory.baselines:DENSE",
+        "none": "backscroll.operators.memory.baselines:NONE",
+    }
+)
+"""The strategies that the engine offers."""
+
+get, names = MEMORIES.get, MEMORIES.names

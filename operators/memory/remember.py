@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from backscroll.operators.memory.request import MemoryRequest, MemoryTurn
+from backscroll.operators.memory.request import MemoryRequest, MemoryTurn, Needs
 from backscroll.operators.memory.selection import fused_chunks, take_in_rounds
+from backscroll.operators.memory.verbatim import VerbatimMemory
+
+__all__ = ["REMEMBER", "remember"]
 
 
 def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
@@ -12,10 +15,11 @@ def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     Top chunks of both retrievers are fused per gap and the best K kept; their turns are ordered by
     cosine to the gap's query; round d takes the d-th turn of every gap until one does not fit.
     """
-    if not request.gaps or not request.history.chunks or request.embedder is None:
+    embedder = request.parameters.embedder
+    if not request.gaps or not request.history.chunks or embedder is None:
         return ()
     queries = [gap.text for gap in request.gaps]
-    vectors = request.embedder.embed_queries(queries)
+    vectors = embedder.embed_queries(queries)
     extracted = []
     for vector, best in zip(vectors, fused_chunks(request, queries, vectors), strict=True):
         touched = {seq for chunk in best.positions for seq in request.history.chunk_turns(chunk)}
@@ -23,3 +27,6 @@ def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
         scores = (request.history.turn_vectors(seqs) @ vector).tolist()
         extracted.append(sorted(zip(seqs, scores, strict=True), key=lambda pair: (-pair[1], pair[0])))
     return take_in_rounds(request, extracted)
+
+
+REMEMBER = VerbatimMemory("remember", remember, Needs(vectors=True))

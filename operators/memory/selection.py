@@ -26,18 +26,18 @@ __all__ = [
 
 def fuse_chunks(request: MemoryRequest, queries: Sequence[str]) -> list[Ranking]:
     """The best K chunks of every query, by reciprocal rank fusion of both retrievers."""
-    if request.embedder is None:
+    if request.parameters.embedder is None:
         return []
-    return fused_chunks(request, queries, request.embedder.embed_queries(queries))
+    return fused_chunks(request, queries, request.parameters.embedder.embed_queries(queries))
 
 
 def fused_chunks(request: MemoryRequest, queries: Sequence[str], vectors: Vectors) -> list[Ranking]:
     best = []
-    nearest = request.history.nearest(vectors, request.retrieval.top_k)
+    nearest = request.history.nearest(vectors, request.parameters.retrieval.top_k)
     for query, by_dense in zip(queries, nearest, strict=True):
         rankings = sparse_ranking(request, query), by_dense
-        fused = reciprocal_rank_fusion(rankings, k=request.retrieval.rrf_constant)
-        best.append(fused[: request.chunks])
+        fused = reciprocal_rank_fusion(rankings, k=request.parameters.retrieval.rrf_constant)
+        best.append(fused[: request.parameters.chunks])
     return best
 
 
@@ -45,7 +45,7 @@ def take_in_rounds(
     request: MemoryRequest, extracted: Sequence[Sequence[tuple[int, float]]]
 ) -> tuple[MemoryTurn, ...]:
     """Take the d-th turn of every gap in round d, until one does not fit the budget."""
-    taken, left = dict[int, MemoryTurn](), request.budget
+    taken, left = dict[int, MemoryTurn](), request.parameters.budget
     for rank, round_ in enumerate(zip_longest(*extracted), start=1):
         for gap, candidate in enumerate(round_):
             if candidate is None or candidate[0] in taken:
@@ -64,14 +64,15 @@ def window_text(request: MemoryRequest) -> str:
 
 
 def sparse_ranking(request: MemoryRequest, query: str) -> Ranking:
-    return Ranking.top(request.history.sparse(query), request.retrieval.top_k)
+    return Ranking.top(request.history.sparse(query), request.parameters.retrieval.top_k)
 
 
 def dense_rankings(request: MemoryRequest, queries: Sequence[str]) -> list[Ranking]:
-    if not request.history.chunks or request.embedder is None:
+    embedder = request.parameters.embedder
+    if not request.history.chunks or embedder is None:
         return [Ranking() for _ in queries]
-    vectors = request.embedder.embed_queries(queries)
-    return request.history.nearest(vectors, request.retrieval.top_k)
+    vectors = embedder.embed_queries(queries)
+    return request.history.nearest(vectors, request.parameters.retrieval.top_k)
 
 
 def take_chunks(request: MemoryRequest, ranking: Iterable[tuple[int, float]]) -> tuple[MemoryTurn, ...]:

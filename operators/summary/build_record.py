@@ -21,6 +21,7 @@ def summary_record(
     memory: Sequence[MemoryTurn],
     written: Written,
     *,
+    memory_degraded: str | None = None,
     strategy: str,
     embedding: str,
     timings_ms: dict[str, float],
@@ -28,7 +29,8 @@ def summary_record(
     """The record of a window, from what each stage gave, small enough for a broker."""
     ref = window.ref
     usage = detection.usage + written.usage
-    reasons = dict.fromkeys(reason for reason in (detection.degraded, written.degraded) if reason)
+    degraded = detection.degraded, memory_degraded, written.degraded
+    reasons = dict.fromkeys(reason for reason in degraded if reason)
     record = Summary(
         summary_id=summary_id(ref, strategy),
         revision=ref.revision,

@@ -26,7 +26,7 @@ from backscroll.operators.gaps.stage import RuleGaps
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.in_memory import InMemoryStore
-from backscroll.operators.memory.registry import STRATEGIES
+from backscroll.operators.memory.registry import names
 from backscroll.operators.messages import ChannelKey, DeadLetter, MessageError, Received
 from backscroll.operators.runtime.runtime import Runtime
 from backscroll.operators.runtime.state import StateError
@@ -351,7 +351,7 @@ class Pathless(pickle.Unpickler):
         pytest.fail(f"the recovery store names {module}.{name}")
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", names())
 def test_the_recovery_store_names_no_class_of_the_program(
     strategy: str, recovery: RecoveryConfig, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from backscroll.operators.memory.features import (
     named_authors,
     relevance_features,
 )
-from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.memory.request import MemoryParameters, MemoryRequest
 from backscroll.operators.memory.turn_bm25 import TurnTerms
 from backscroll.operators.memory.turn_features import stems
 from backscroll.training.ranker.questions import Question
@@ -86,7 +86,7 @@ def window_request(
         turns=window.turns,
         gaps=detector.detect(window, max_gaps=max_gaps),
         history=dialogue.histories[dialogue.key].as_of(window.ref.first_seq),
-        embedder=dialogue.histories.embedder if vectors else None,
+        parameters=MemoryParameters(dialogue.histories.embedder if vectors else None),
     )
 
 

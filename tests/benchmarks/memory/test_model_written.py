@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backscroll.benchmarks.judge.asking import CountedModel
-from backscroll.benchmarks.memory.model_written import groups, hierarchical, incremental, segments, within
+from backscroll.benchmarks.judge.asking import CountedModel, TimedModel
+from backscroll.benchmarks.memory.model_written import Hierarchical, Incremental, groups, segments, within
 from backscroll.connectors.llm.openai import OpenAIChat
 from backscroll.operators.language.tokens import count
 from backscroll.operators.llm.resilience import SecondTry
+from backscroll.operators.memory.request import MemoryModel, MemoryParameters, MemoryRequest, MemoryStrategy
 from backscroll.operators.stream.windows import Window
-from support.building import sized, turn, window
+from support.building import history_of, sized, turn, window
 from support.chat_server import ChatServer
 
 Y = TypeVar("Y")
@@ -48,15 +49,32 @@ def chat(*texts: str) -> list[Window]:
     return [window([turn(seq, text)], seq) for seq, text in enumerate(texts)]
 
 
+async def built(
+    model: CountedModel, strategy: MemoryStrategy, windows: Sequence[Window], index: int, budget: int = 100
+) -> tuple[list[str], str | None]:
+    """The statements of a memory before a window, and why something is missing from it."""
+    turns = windows[index].turns if index < len(windows) else (turn(90, "After all."),)
+    request = MemoryRequest(
+        turns,
+        (),
+        history_of(windows).as_of(turns[0].seq),
+        MemoryParameters(budget=budget, model=MemoryModel(TimedModel(model), model.name)),
+    )
+    memory = await strategy.build(request)
+    for item in memory.items:
+        assert (item.seqs, item.tokens) == (range(turns[0].seq), count(item.text))
+    return [item.text for item in memory.items], memory.degraded
+
+
 def test_a_running_summary_meets_every_window_once_and_in_order(server: ChatServer) -> None:
     numbered(server, "segment_summary", "running_summary")
     windows = chat("The ship is late.", "It comes on Friday.", "Berth nine.", "Never asked.")
-    found, model = asked(server, lambda model: incremental(model, windows, {0, 2, 3}, 100))
-    assert {index: memory.text for index, memory in found.items()} == {
-        0: "",
-        2: "Summary 1.",
-        3: "Summary 2.",
-    }
+
+    async def three(model: CountedModel) -> list[tuple[list[str], str | None]]:
+        return [await built(model, Incremental(), windows, index) for index in (0, 2, 3)]
+
+    found, model = asked(server, three)
+    assert found == [([], None), (["Summary 1."], None), (["Summary 2."], None)]
     first, second, third = users(server)
     assert "The ship is late." in first
     assert "Summary 0." in second
@@ -71,12 +89,14 @@ def test_a_running_summary_meets_every_window_once_and_in_order(server: ChatServ
 def test_after_a_failed_update_the_memories_are_the_old_ones_and_say_so(server: ChatServer) -> None:
     numbered(server, "segment_summary", "running_summary")
     server.behaviours = ["answer", "not json", "not json", "answer"]  # each question is asked twice
-    found, model = asked(server, lambda model: incremental(model, chat("a", "b", "c", "d"), {1, 2, 3}, 100))
-    assert [(memory.text, memory.incomplete) for memory in found.values()] == [
-        ("Summary 0.", False),
-        ("Summary 0.", True),
-        ("Summary 3.", True),
-    ]
+    windows = chat("a", "b", "c", "d")
+
+    async def three(model: CountedModel) -> list[tuple[list[str], str | None]]:
+        return [await built(model, Incremental(), windows, index) for index in (1, 2, 3)]
+
+    found, model = asked(server, three)
+    failed = "memory: invalid_json"
+    assert found == [(["Summary 0."], None), (["Summary 0."], failed), (["Summary 3."], failed)]
     assert model.failures == {"running_summary: invalid_json": 1}
 
 
@@ -84,12 +104,12 @@ def test_a_hierarchy_merges_what_its_segments_say_and_shares_them_between_window
     numbered(server, "segment_summary", "merged_summary")
     windows = [window([sized(seq, 2000)], seq) for seq in range(5)]
 
-    async def both(model: CountedModel) -> list[str]:
-        return [(await hierarchical(model, windows, index, 100)).text for index in (2, 4, 0)]
+    async def three(model: CountedModel) -> list[list[str]]:
+        return [(await built(model, Hierarchical(), windows, index))[0] for index in (2, 4, 0)]
 
-    texts, model = asked(server, both)
+    texts, model = asked(server, three)
     # Two turns of 2,000 tokens a segment; none fits the overlap. One segment needs no merging.
-    assert texts == ["Summary 0.", "Summary 2.", ""]
+    assert texts == [["Summary 0."], ["Summary 2."], []]
     assert model.to_json()["questions"] == 3
     assert "Summary 0." in users(server)[-1]
     assert "Summary 1." in users(server)[-1]
@@ -97,16 +117,33 @@ def test_a_hierarchy_merges_what_its_segments_say_and_shares_them_between_window
 
 def test_a_hierarchy_of_which_no_call_succeeds_has_no_text_and_says_so(server: ChatServer) -> None:
     server.answers["segment_summary"] = {"summary": " "}
-    memory, model = asked(server, lambda model: hierarchical(model, chat("a", "b"), 1, 100))
-    assert (memory.text, memory.incomplete) == ("", True)
+    found, model = asked(server, lambda model: built(model, Hierarchical(), chat("a", "b"), 1))
+    assert found == ([], "memory: schema")
     assert model.failures == {"segment_summary: schema": 1}
 
 
 def test_a_written_memory_never_exceeds_its_budget(server: ChatServer) -> None:
     server.answers["segment_summary"] = {"summary": "The ship comes on Friday. " * 40}
-    memory, _ = asked(server, lambda model: hierarchical(model, chat("a", "b"), 1, 50))
-    assert memory.text.endswith("on Friday.")
-    assert 40 < count(memory.text) <= 50
+    ((text,), _), _ = asked(server, lambda model: built(model, Hierarchical(), chat("a", "b"), 1, 50))
+    assert text.endswith("on Friday.")
+    assert 40 < count(text) <= 50
+
+
+def test_an_answer_takes_the_time_of_who_asks_for_it_first(server: ChatServer) -> None:
+    numbered(server, "segment_summary")
+    windows = chat("a", "b")
+
+    async def twice(model: CountedModel) -> list[TimedModel]:
+        timed = [TimedModel(model), TimedModel(model)]
+        for one in timed:
+            parameters = MemoryParameters(model=MemoryModel(one, model.name))
+            past = history_of(windows).as_of(1)
+            await Hierarchical().build(MemoryRequest(windows[1].turns, (), past, parameters))
+        return timed
+
+    (first, second), _ = asked(server, twice)
+    assert first.seconds > 0
+    assert second.seconds == 0
 
 
 @settings(database=None, deadline=None, max_examples=60)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,11 +10,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from backscroll.benchmarks.data.benchmark import read_benchmark
+from backscroll.benchmarks.data.benchmark import Benchmark, read_benchmark
 from backscroll.benchmarks.data.gaps import BenchmarkError, read_gaps
 from backscroll.benchmarks.data.prepend_history import behind
 from backscroll.benchmarks.memory.detection import DetectionAgreement, DetectorOutput, agreement
-from backscroll.benchmarks.memory.recall import Measured, build_memory
+from backscroll.benchmarks.memory.recall import BuiltMemory, Measured, build_memory
 from backscroll.benchmarks.memory.report import memory_plot
 from backscroll.flows.cli.main import main
 from backscroll.operators.gaps.gap import Gap
@@ -30,6 +32,12 @@ class Asks:
         return (Gap(window.turns[0].id, "it lands", "", "zeppelin lands", ()),)
 
 
+def built(benchmark: Benchmark, name: str, gaps: Sequence[Gap] = ()) -> BuiltMemory:
+    """The memory of the only annotated window."""
+    (row,) = benchmark.windows
+    return asyncio.run(build_memory(benchmark, name, row, gaps, budget=1024))
+
+
 def write_gaps(folder: Path, rows: list[dict]) -> Path:  # type: ignore[type-arg]
     (folder / "gaps.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return folder
@@ -41,7 +49,7 @@ def test_recall_counts_a_gap_when_one_alternative_is_there_as_a_whole(folder: Pa
     for row in benchmark.windows:
         gaps = Asks().detect(benchmark.window(row), max_gaps=8)
         for name, results in measured.items():
-            results.add(row, build_memory(benchmark, name, row, gaps, 1024))
+            results.add(row, built(benchmark, name, gaps))
     ideal, recent, none = (results.to_json() for results in measured.values())
     assert (ideal["all"], ideal["near"], ideal["mid"], ideal["far"], ideal["macro"]) == (1, 1, 1, None, 1)
     assert (recent["all"], recent["near"], recent["mid"], recent["macro"]) == (0.3333, 1, 0, 0.5)
@@ -53,7 +61,7 @@ def test_recall_counts_a_gap_when_one_alternative_is_there_as_a_whole(folder: Pa
 def test_what_was_not_judged_counts_neither_for_nor_against(folder: Path) -> None:
     benchmark = read_benchmark(folder, None)
     (row,) = benchmark.windows
-    memory = build_memory(benchmark, "recent", row, (), 1024)  # holds the second gap's evidence alone
+    memory = built(benchmark, "recent")  # holds the second gap's evidence alone
     results = Measured()
     results.add(row, memory, [True, True, None])
     figures = results.to_json()
@@ -128,7 +136,7 @@ def test_a_dialogue_behind_others_has_the_same_windows_in_a_longer_channel(folde
     assert theirs.ref.first_seq == ours.ref.first_seq + added
     times = [turn.ts for turn in history.turns(0, history.recorded_until - 1)]
     assert times[added] - times[added - 1] >= timedelta(days=1)
-    ideal = [build_memory(one, "ideal", row, (), 1024).ids for one in (longer, benchmark)]
+    ideal = [built(one, "ideal").ids for one in (longer, benchmark)]
     assert ideal[0] == ideal[1]
     texts = [turn.rendered for turn in dialogue.windows[0].turns]
     past = history.as_of(history.recorded_until)

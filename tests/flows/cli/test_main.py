@@ -12,11 +12,12 @@ import pytest
 from click.testing import CliRunner
 from pydantic import SecretStr
 
+from backscroll.benchmarks.memory.compared import COMPARED
 from backscroll.connectors.files.formats import FORMATS
 from backscroll.flows.cli.main import main
 from backscroll.flows.cli.options import FLAGS, SettingOption
 from backscroll.flows.settings.settings import Settings
-from backscroll.operators.memory.names import memory_names
+from backscroll.operators.memory.registry import names
 
 HEAVY = ("torch", "lancedb", "vllm", "sentence_transformers", "nltk", "pydantic", "bytewax", "rich", "numpy")
 LOADED_BY_SETTINGS = ("pydantic",)
@@ -137,9 +138,9 @@ def test_the_choices_are_those_of_the_engine() -> None:
         for path, option in OPTIONS
         if isinstance(option.type, click.Choice)
     }
-    assert offered["backscroll replay", "strategy"] == memory_names()
+    assert offered["backscroll replay", "strategy"] == names()
     assert offered["backscroll replay", "format"] == ("auto", *FORMATS)
-    assert offered["backscroll bench memory", "strategies"][: len(memory_names())] == memory_names()
+    assert offered["backscroll bench memory", "strategies"] == COMPARED.names()
 
 
 def test_a_flag_out_of_range_is_refused_in_one_line() -> None:

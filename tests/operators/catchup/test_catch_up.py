@@ -14,19 +14,16 @@ from backscroll.operators.catchup.digest_json import to_json
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Endpoint, Period
 from backscroll.operators.gaps.rules import RulesDetector
-from backscroll.operators.history.channel import AsOf
 from backscroll.operators.language.tokens import count
-from backscroll.operators.memory.registry import STRATEGIES
-from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.memory.registry import get
+from backscroll.operators.memory.request import MemoryParameters
 from backscroll.operators.messages import NOBODY, ChannelKey, Turn
 from support.chats import KEY, START, channel, chat
 
 ALL = Period(Endpoint(START), None)
 
 
-def recalling(read: ChannelRead) -> ContextFinder:
-    request = MemoryRequest((), (), AsOf(read.history, 0), None)
-    return ContextFinder(RulesDetector(), STRATEGIES["recent"], request)
+RECALLING = ContextFinder(RulesDetector(), get("recent"), MemoryParameters())
 
 
 def digests(
@@ -34,9 +31,7 @@ def digests(
 ) -> list[ChannelDigest]:
     authors = [turn.author for one in channels for turn in one.turns]
     person = None if me is None else Person.named(me, authors)
-    return catch_up(
-        channels, spans, recalling=recalling(channels[0]), me=person, max_tokens=max_tokens, zone=UTC
-    )
+    return catch_up(channels, spans, recalling=RECALLING, me=person, max_tokens=max_tokens, zone=UTC)
 
 
 def shown(digest: ChannelDigest) -> dict[str, list[tuple[str, str | None]]]:

@@ -9,9 +9,9 @@ from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.memory.excerpt import Excerpt
 from backscroll.operators.memory.features import FEATURES, evidence_features, log_rank
 from backscroll.operators.memory.ranker import Ranker
-from backscroll.operators.memory.registry import STRATEGIES
-from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.memory.request import MemoryParameters, MemoryRequest
 from support.building import HashingEmbedder, history_of, turn, window, windows_of
+from support.memories import remembered
 
 SAID = [
     ["The zeppelin lands in Turin on Monday.", "Nice weather today.", "Lunch at noon?"],
@@ -24,19 +24,19 @@ def request_for(embedder: HashingEmbedder | None, *, budget: int = 1024) -> Memo
     windows = windows_of(SAID)
     history = history_of(windows, embedder=embedder)
     gap = Gap("m6", "it lands there", "what lands is open", "which zeppelin lands where", ("zeppelin",))
-    return MemoryRequest(windows[2].turns, [gap], history.as_of(6), embedder, budget)
+    return MemoryRequest(windows[2].turns, [gap], history.as_of(6), MemoryParameters(embedder, budget))
 
 
 @pytest.mark.parametrize("embedder", [HashingEmbedder(), None])
 def test_the_turn_a_gap_asks_for_comes_first(embedder: HashingEmbedder | None) -> None:
-    memory = STRATEGIES["backscroll"](request_for(embedder, budget=14))
+    memory = remembered("backscroll", request_for(embedder, budget=14))
     assert [entry.turn.id for entry in memory] == ["m0"]
     assert (memory[0].gap, memory[0].rank) == (0, 1)
 
 
 @pytest.mark.parametrize("budget", [0, 3, 20, 40, 1024])
 def test_a_memory_keeps_to_its_budget_and_to_the_order_of_the_channel(budget: int) -> None:
-    memory = STRATEGIES["backscroll"](request_for(HashingEmbedder(), budget=budget))
+    memory = remembered("backscroll", request_for(HashingEmbedder(), budget=budget))
     seqs = [entry.turn.seq for entry in memory]
     assert sum(entry.tokens for entry in memory) <= budget
     assert seqs == sorted(set(seqs))
@@ -46,22 +46,22 @@ def test_a_memory_keeps_to_its_budget_and_to_the_order_of_the_channel(budget: in
 def test_later_windows_do_not_change_a_memory() -> None:
     embedder, windows = HashingEmbedder(), windows_of(SAID)
     whole, part = history_of(windows, embedder=embedder), history_of(windows[:2], embedder=embedder)
-    request = MemoryRequest(windows[2].turns, [], whole.as_of(6), embedder, 30)
+    request = MemoryRequest(windows[2].turns, [], whole.as_of(6), MemoryParameters(embedder, 30))
     Excerpt.whole(whole.as_of(8)).rows()
     fresh = replace(request, history=part.as_of(6))
-    assert STRATEGIES["backscroll"](request) == STRATEGIES["backscroll"](fresh)
+    assert remembered("backscroll", request) == remembered("backscroll", fresh)
 
 
 def test_a_window_without_gaps_asks_with_its_own_utterances() -> None:
-    memory = STRATEGIES["backscroll"](replace(request_for(HashingEmbedder(), budget=24), gaps=[]))
+    memory = remembered("backscroll", replace(request_for(HashingEmbedder(), budget=24), gaps=[]))
     assert memory
     assert {entry.gap for entry in memory} == {None}
 
 
 def test_an_empty_history_gives_an_empty_memory() -> None:
     history = history_of([])
-    request = MemoryRequest(window([turn(0, "Hi")]).turns, [], history.as_of(0), None)
-    assert STRATEGIES["backscroll"](request) == ()
+    request = MemoryRequest(window([turn(0, "Hi")]).turns, [], history.as_of(0))
+    assert remembered("backscroll", request) == ()
 
 
 def test_features_are_finite_and_one_row_a_turn() -> None:

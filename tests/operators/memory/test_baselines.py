@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,11 +12,11 @@ from hypothesis import strategies as st
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.history.chunks import Chunker
-from backscroll.operators.memory.names import memory_names
-from backscroll.operators.memory.registry import STRATEGIES
-from backscroll.operators.memory.request import MemoryRequest, MemoryTurn, Retrieval
+from backscroll.operators.memory.registry import names
+from backscroll.operators.memory.request import MemoryParameters, MemoryRequest, MemoryTurn, Retrieval
 from backscroll.operators.messages import Turn
 from support.building import HashingEmbedder, history_of, turn, windows_of
+from support.memories import remembered
 
 EMBEDDER = HashingEmbedder()
 WINDOW = [turn(90, "pump")]
@@ -38,18 +39,14 @@ def request(
     **retrieval: Any,
 ) -> MemoryRequest:
     past = history.as_of(before_seq)
-    return MemoryRequest(turns, gaps, past, EMBEDDER, budget, Retrieval(**retrieval))
+    return MemoryRequest(turns, gaps, past, MemoryParameters(EMBEDDER, budget, Retrieval(**retrieval)))
 
 
 def taken(memory: Sequence[MemoryTurn]) -> list[tuple[str, int | None, int, float]]:
     return [(entry.turn.id, entry.gap, entry.rank, entry.score) for entry in memory]
 
 
-def test_the_names_offered_are_those_of_the_strategies() -> None:
-    assert memory_names() == tuple(STRATEGIES)
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", names())
 @given(corpus=corpora, gaps=gaps_, budget=st.integers(0, 120), data=st.data())
 @settings(database=None, deadline=None, max_examples=25)
 def test_a_memory_is_verbatim_history_within_the_budget(
@@ -60,9 +57,8 @@ def test_a_memory_is_verbatim_history_within_the_budget(
     index = data.draw(st.integers(0, len(windows)))
     current = windows[index].turns if index < len(windows) else WINDOW
     past = history.as_of(current[0].seq)
-    memory = STRATEGIES[name](
-        MemoryRequest(current, gaps, past, EMBEDDER, budget, Retrieval(top_k=5, chunk_size=16))
-    )
+    parameters = MemoryParameters(EMBEDDER, budget, Retrieval(top_k=5, chunk_size=16))
+    memory = remembered(name, MemoryRequest(current, gaps, past, parameters))
 
     assert sum(entry.tokens for entry in memory) <= budget
     order = [(entry.turn.seq, entry.span or (0, len(entry.turn.text))) for entry in memory]
@@ -84,28 +80,28 @@ def test_a_memory_is_verbatim_history_within_the_budget(
             assert entry.gap is None
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", names())
 def test_an_empty_history_gives_an_empty_memory(name: str) -> None:
     history = history_of([], embedder=EMBEDDER)
-    assert STRATEGIES[name](request(history, gap("pump"))) == ()
+    assert remembered(name, request(history, gap("pump"))) == ()
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", names())
 def test_a_budget_of_nothing_gives_an_empty_memory(name: str) -> None:
     history = history_of(windows_of([["pump"]]), embedder=EMBEDDER)
-    assert STRATEGIES[name](request(history, gap("pump"), budget=0)) == ()
+    assert remembered(name, request(history, gap("pump"), budget=0)) == ()
 
 
 def test_without_memory_nothing_is_taken() -> None:
     history = history_of(windows_of([["pump"]]), embedder=EMBEDDER)
-    assert STRATEGIES["none"](request(history, gap("pump"))) == ()
+    assert remembered("none", request(history, gap("pump"))) == ()
 
 
 def test_recent_takes_the_turns_right_before_the_window_as_many_as_fit() -> None:
     history = history_of(windows_of([["a"], ["b b b b b b", "c"], ["d"], ["after the window"]]))
     tokens = [history.turns(0, 9)[seq].tokens for seq in range(4)]
     assert tokens == [4, 9, 4, 4]
-    recent = STRATEGIES["recent"]
+    recent = partial(remembered, "recent")
     assert recent(request(history, before_seq=4, budget=8)) == (
         MemoryTurn(turn(2, "c"), None, 4, None, 2, 0.0),
         MemoryTurn(turn(3, "d"), None, 4, None, 1, 0.0),
@@ -122,7 +118,7 @@ HARBOR = [["pump", "lunch"], ["valve pump", "pump leaks badly"], ["valve"]]
 
 def test_remember_takes_the_turns_of_every_gap_in_rounds() -> None:
     history = history_of(windows_of(HARBOR), embedder=EMBEDDER)
-    memory = STRATEGIES["remember"](request(history, gap("pump"), gap("valve"), chunk_size=128))
+    memory = remembered("remember", request(history, gap("pump"), gap("valve"), chunk_size=128))
     # by cosine, every turn holding "ana" too: pump: m0 1/√2, m2 1/√3, m3 1/√4, m1 0, m4 0
     #                                          valve: m4 1/√2, m2 1/√3, m0 0, m1 0, m3 0
     assert taken(memory) == [
@@ -139,8 +135,8 @@ def test_remember_stops_at_the_first_turn_that_does_not_fit() -> None:
     history = history_of(windows_of(HARBOR), embedder=EMBEDDER)
 
     def ids(budget: int) -> list[str]:
-        memory = STRATEGIES["remember"](
-            request(history, gap("pump"), gap("valve"), budget=budget, chunk_size=1)
+        memory = remembered(
+            "remember", request(history, gap("pump"), gap("valve"), budget=budget, chunk_size=1)
         )
         return [entry.turn.id for entry in memory]
 
@@ -160,7 +156,7 @@ def test_remember_stops_at_the_first_turn_that_does_not_fit() -> None:
 
 def test_remember_extracts_the_turns_of_the_best_chunks_alone() -> None:
     history = history_of(windows_of(HARBOR), embedder=EMBEDDER)
-    memory = STRATEGIES["remember"](request(history, gap("lunch"), budget=128, chunk_size=128))
+    memory = remembered("remember", request(history, gap("lunch"), budget=128, chunk_size=128))
     assert taken(memory) == [("m0", 0, 2, 0.0), ("m1", 0, 1, 0.7071)]
 
 
@@ -168,7 +164,7 @@ def test_remember_fuses_both_rankings() -> None:
     corpus = [["noon lunch"], ["noon berth"], ["valve leaks lunch lunch"], ["valve berth valve"]]
     corpus += [["leaks noon"], ["valve"]]
     history = history_of(windows_of(corpus), embedder=EMBEDDER)
-    memory = STRATEGIES["remember"](request(history, gap("valve leaks"), budget=128, chunk_size=128))
+    memory = remembered("remember", request(history, gap("valve leaks"), budget=128, chunk_size=128))
     # chunk 2 is second by BM25 and by cosine: 2/62; chunk 4 is first and fourth: 1/61 + 1/64;
     # chunk 3 is fifth and first: 1/65 + 1/61
     assert taken(memory) == [("m2", 0, 1, 0.5345)]
@@ -176,7 +172,7 @@ def test_remember_fuses_both_rankings() -> None:
 
 def test_remember_needs_gaps() -> None:
     history = history_of(windows_of(HARBOR), embedder=EMBEDDER)
-    assert STRATEGIES["remember"](request(history)) == ()
+    assert remembered("remember", request(history)) == ()
 
 
 LONG = "one two three four five six seven eight nine ten eleven twelve more"
@@ -189,7 +185,7 @@ def test_chunks_in_memory_are_parts_of_turns_and_share_no_token() -> None:
     ranges = [past.chunk_tokens(n)[1:] for n in range(past.chunks)]
     assert ranges == [(0, 8), (4, 12), (8, 16), (0, 4), (0, 4)]
     window = [turn(90, "one two three four five six", author="Ben")]
-    memory = STRATEGIES["sparse"](request(history, turns=window, budget=16, chunk_size=8))
+    memory = remembered("sparse", request(history, turns=window, budget=16, chunk_size=8))
     assert [(entry.text, entry.span, entry.tokens, entry.rank) for entry in memory] == [
         ("one two three four five six", (0, 27), 8, 1),
         (" seven eight nine ten", (27, 48), 4, 2),
@@ -198,7 +194,7 @@ def test_chunks_in_memory_are_parts_of_turns_and_share_no_token() -> None:
 
 def test_a_chunk_in_memory_names_whole_turns_without_a_span() -> None:
     history = history_of(windows_of([["pump", "valve leaks"], ["noon"], ["lunch"]]), embedder=EMBEDDER)
-    memory = STRATEGIES["sparse"](request(history, budget=128))
+    memory = remembered("sparse", request(history, budget=128))
     assert [(entry.text, entry.span, entry.tokens) for entry in memory] == [
         ("pump", None, 4),
         ("valve leaks", None, 5),
@@ -214,7 +210,7 @@ def test_as_many_chunks_are_taken_as_fill_the_budget(name: str) -> None:
     window = [turn(90, "pump", author="Zoe")]
 
     def ids(budget: int) -> list[str]:
-        memory = STRATEGIES[name](request(history, turns=window, budget=budget))
+        memory = remembered(name, request(history, turns=window, budget=budget))
         return [entry.turn.id for entry in sorted(memory, key=lambda entry: entry.rank)]
 
     assert ids(127) == []
@@ -228,12 +224,12 @@ def test_hybrid_takes_half_its_chunks_from_each_ranking() -> None:
     corpus += [["leaks noon"], ["valve"]]
     history = history_of(windows_of(corpus), embedder=EMBEDDER)
     window = [turn(90, "valve leaks", author="Zoe")]
-    memory = STRATEGIES["hybrid"](request(history, turns=window, budget=256))
+    memory = remembered("hybrid", request(history, turns=window, budget=256))
     assert taken(memory) == [("m3", None, 2, 0.4714), ("m4", None, 1, 0.6155)]
 
 
 def test_what_both_rankings_of_hybrid_hold_is_taken_once() -> None:
     history = history_of(windows_of(BERTHS), embedder=EMBEDDER)
     window = [turn(90, "pump", author="Zoe")]
-    memory = STRATEGIES["hybrid"](request(history, turns=window, budget=512))
+    memory = remembered("hybrid", request(history, turns=window, budget=512))
     assert [(entry.turn.id, entry.rank) for entry in memory] == [("m0", 1), ("m2", 2)]

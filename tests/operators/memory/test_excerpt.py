@@ -7,10 +7,10 @@ from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.memory import excerpt as module
 from backscroll.operators.memory.excerpt import Excerpt, excerpt
-from backscroll.operators.memory.registry import STRATEGIES
-from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.memory.request import MemoryParameters, MemoryRequest
 from backscroll.operators.stream.windows import Window
 from support.building import HashingEmbedder, history_of, windows_of
+from support.memories import remembered
 
 EMBEDDER = HashingEmbedder()
 SAID = [[f"berth {n} is free on day {n}", "ok then"] for n in range(40)]
@@ -25,7 +25,7 @@ def history() -> ChannelHistory:
 
 def asking(history: ChannelHistory, window: Window = WINDOW) -> MemoryRequest:
     gap = Gap(window.turns[0].id, "the gasket", "which gasket?", "gasket bilge pump", ("gasket",))
-    return MemoryRequest(window.turns, [gap], history.as_of(window.ref.first_seq), EMBEDDER)
+    return MemoryRequest(window.turns, [gap], history.as_of(window.ref.first_seq), MemoryParameters(EMBEDDER))
 
 
 def test_a_history_that_is_not_long_is_taken_whole(history: ChannelHistory) -> None:
@@ -66,6 +66,6 @@ def test_the_memory_of_a_long_history_names_the_turns_as_they_stand_in_it(
 ) -> None:
     monkeypatch.setattr(module, "_RECENT", 3)
     monkeypatch.setattr(module, "_FOUND", 2)
-    memory = STRATEGIES["backscroll"](asking(history))
+    memory = remembered("backscroll", asking(history))
     assert {entry.turn.seq for entry in memory} >= {14, 15}
     assert all(entry.turn == history.turns(entry.turn.seq, entry.turn.seq)[0] for entry in memory)

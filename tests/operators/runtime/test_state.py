@@ -55,6 +55,7 @@ GAPPED = Gapped(
 RECEIVED = Received(
     b"", (("topic", "chat"), ("offset", 5)), b'{"id": \xff}', "chat:0", BEGIN, b"\x00k", (("h", b"\xff"),)
 )
+REFERENCES = MemoryRef(2, (0, 9), 4, 1, 2, 0.25), MemoryRef(3, None, 6, None, 1, inf)
 STATES = (
     (
         AdmissionState(
@@ -65,7 +66,7 @@ STATES = (
     Cutting(WindowCutter(512, 64, timedelta(minutes=30)), KEY, 4, (TURN,)),
     (WINDOW, Changes(KEY, (Change("m4", BEGIN, None),))),
     (GAPPED,),
-    (Recalled(GAPPED, (MemoryRef(2, (0, 9), 4, 1, 2, 0.25), MemoryRef(3, None, 6, None, 1, inf)), 2.0),),
+    (Recalled(GAPPED, REFERENCES, 2.0, "memory: timeout"),),
 )
 """A state of each step; every field has a value other than its default."""
 

@@ -1,0 +1,60 @@
+"""Memories of verbatim turns, computed from the history alone: the ones that the engine can use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from backscroll.operators.memory.registry import MemoryStrategyError
+from backscroll.operators.memory.request import Memory, MemoryRequest, MemoryStrategy, MemoryTurn, Needs
+
+__all__ = ["VerbatimMemory", "build_verbatim", "check_verbatim"]
+
+
+@dataclass(frozen=True, slots=True)
+class VerbatimMemory:
+    """A strategy made of a function that selects turns."""
+
+    name: str
+    select: Callable[[MemoryRequest], tuple[MemoryTurn, ...]]
+    needs: Needs = field(default_factory=Needs)
+
+    async def build(self, request: MemoryRequest) -> Memory:
+        """The selected turns."""
+        return Memory(self.select(request))
+
+
+def check_verbatim(strategy: MemoryStrategy) -> None:
+    """Refuse a strategy that the engine cannot use.
+
+    Raises:
+        MemoryStrategyError: it needs a language model.
+    """
+    if strategy.needs.model:
+        raise MemoryStrategyError(
+            f"memory strategy {strategy.name!r} needs a language model: only `bench memory` offers one"
+        )
+
+
+def build_verbatim(strategy: MemoryStrategy, request: MemoryRequest) -> Memory:
+    """Build a memory of verbatim turns in the calling thread.
+
+    Raises:
+        MemoryStrategyError: the strategy needs a language model, awaits something, or makes statements.
+    """
+    check_verbatim(strategy)
+    building = strategy.build(request)
+    try:
+        building.send(None)
+    except StopIteration as done:
+        memory: Memory = done.value
+    else:
+        building.close()
+        raise MemoryStrategyError(
+            f"memory strategy {strategy.name!r} awaits: without needs.model it should do its work at once"
+        )
+    if len(memory.turns) < len(memory.items):
+        raise MemoryStrategyError(
+            f"memory strategy {strategy.name!r} makes statements: a summary is written from verbatim messages"
+        )
+    return memory
