@@ -16,6 +16,7 @@ import pytest
 import backscroll
 from backscroll.connectors.files.recorded_gaps import RecordedDetector
 from backscroll.flows.settings.describe import markdown
+from backscroll.operators.memory.registry import names
 from backscroll.operators.messages import parse_message
 from backscroll.operators.summary.record import Summary
 
@@ -48,6 +49,7 @@ def test_the_python_sessions_of_a_page_print_what_it_says(page: Path) -> None:
         "index.postings",
         "index.fusion",
         "gaps.rules",
+        "memory.registry",
     ],
 )
 def test_the_examples_of_a_module_print_what_it_says(module: str) -> None:
@@ -86,6 +88,14 @@ def test_the_record_of_the_docs_reads_and_writes_itself_and_names_every_field() 
     text = page.read_text(encoding="utf-8").split("| field | meaning |")[1]
     fields = set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
     assert fields == json.loads(example).keys() - {"version", "namespace", "channel"}
+
+
+def test_the_memory_strategies_of_the_docs_are_those_of_the_engine() -> None:
+    table = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8").split("| strategy | what the memory")[1]
+    rows = re.findall(r"^\| `([\w-]+)` \|", table.partition("\n\n")[0], re.MULTILINE)
+    assert tuple(rows) == names()
+    options = re.findall(r"`--strategy ([^`]+)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [option.replace("\\", "") for option in options] == ["|".join(names())]
 
 
 def anchors(page: Path) -> set[str]:

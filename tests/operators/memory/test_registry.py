@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backscroll.operators.history.channel import AsOf
+from backscroll.operators.memory import registry
+from backscroll.operators.memory.registry import MemoryStrategyError
+from backscroll.operators.memory.request import Memory, MemoryRequest, MemoryStatement, Needs
+from backscroll.operators.memory.verbatim import build_verbatim
+from support.building import history_of, windows_of
+
+SAMPLE = Path(__file__).resolve().parents[3] / "samples" / "harbor.jsonl"
+FIRST = '''
+from backscroll.operators.memory.request import Memory, MemoryTurn, Needs
+
+class First:
+    """The first message of the channel."""
+
+    name = "first"
+    needs = Needs()
+
+    async def build(self, request):
+        if not request.history.before_seq:
+            return Memory()
+        turn = request.history.turn(0)
+        return Memory((MemoryTurn(turn, None, turn.tokens),), degraded="memory: only the first")
+
+class Asking:
+    name = "asking"
+    needs = Needs(model=True)
+
+    async def build(self, request):
+        return Memory()
+
+nothing = object()
+'''
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of `sys.path`, for this process and the ones it starts, with a module of memories."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "first_memory.py").write_text(FIRST)
+    return tmp_path
+
+
+def replay(folder: Path, *options: str) -> list[str]:
+    """Replay the sample in a process of its own; returns the line of a user error."""
+    plain = ("--embedding-model", "none", "--window", "256", "--out", "out.jsonl")
+    command = [sys.executable, "-m", "backscroll.flows.cli.main", "replay", str(SAMPLE), *plain, *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 2), done.stderr
+    return [] if done.returncode == 0 else done.stderr.splitlines()[-1:]
+
+
+def install(folder: Path, package: str, **memories: str) -> None:
+    """What pip leaves of a package that adds memories."""
+    info = folder / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    lines = [f"{name} = {value}" for name, value in memories.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[backscroll.memories]", *lines, ""]))
+
+
+def test_every_name_is_that_of_its_strategy() -> None:
+    assert registry.names()[0] == "backscroll"
+    assert [registry.get(name).name for name in registry.names()] == list(registry.names())
+
+
+def test_a_registry_can_have_more_without_changing_the_first() -> None:
+    more = registry.MEMORIES.extended({"latest": "backscroll.operators.memory.baselines:RECENT"})
+    assert more.names() == (*registry.names(), "latest")
+    assert more.get("latest") is more.get("recent")
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    known = ", ".join(registry.names())
+    with pytest.raises(MemoryStrategyError, match=f"^no memory strategy 'recnt': there are {known}$"):
+        registry.get("recnt")
+
+
+def test_a_package_adds_a_memory_that_a_replay_can_use(installed: Path) -> None:
+    install(installed, "first-memory", first="first_memory:First")
+    assert registry.names()[-1] == "first"
+    assert replay(installed, "--strategy", "first") == []
+    opening, *later = [json.loads(line) for line in (installed / "out.jsonl").read_text().splitlines()]
+    first = json.loads(SAMPLE.read_text().splitlines()[0])["id"]
+    assert (opening["memory"], opening["degraded"], len(later) > 1) == ([], None, True)
+    for record in later:
+        assert [entry["id"] for entry in record["memory"]] == [first]
+        assert (record["strategy"], record["degraded"]) == ("first", "memory: only the first")
+        assert record["summary_id"].endswith(":first")
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("no_such_module:First", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("first_memory:Last", "cannot be loaded: AttributeError: .* no attribute 'Last'"),
+        ("first_memory:nothing", "is no MemoryStrategy: first_memory:nothing needs name, needs and build"),
+        ("first_memory:First", "calls itself 'first': both names should be the same"),
+    ],
+)
+def test_a_memory_that_cannot_be_used_names_its_package(installed: Path, value: str, error: str) -> None:
+    install(installed, "first-memory", mine=value)
+    assert registry.names()[-1] == "mine"  # not loaded to be listed
+    with pytest.raises(MemoryStrategyError, match=f"^package first-memory: memory strategy 'mine' {error}$"):
+        registry.MEMORIES.extended({}).get("mine")
+
+
+def test_two_packages_cannot_use_the_same_name(installed: Path) -> None:
+    install(installed, "first-memory", first="first_memory:First")
+    install(installed, "other-memory", first="first_memory:First")
+    with pytest.raises(MemoryStrategyError, match=r"'first' is also in package \w+-memory: uninstall one"):
+        registry.MEMORIES.extended({}).get("first")
+
+
+def test_the_name_of_a_strategy_of_backscroll_cannot_be_taken(installed: Path) -> None:
+    install(installed, "first-memory", recent="first_memory:First")
+    assert registry.MEMORIES.extended({}).get("recent").name == "recent"
+    assert replay(installed) == [
+        "Error: package first-memory: memory strategy 'recent' is Backscroll's own: use another name"
+    ]
+
+
+def test_the_engine_refuses_a_memory_that_needs_a_model(installed: Path) -> None:
+    install(installed, "first-memory", asking="first_memory:Asking")
+    assert replay(installed, "--strategy", "asking") == [
+        "Error: strategy: memory strategy 'asking' needs a language model: "
+        "only `bench memory` offers one (it is 'asking')"
+    ]
+
+
+class Awaiting:
+    name = "awaiting"
+    needs = Needs()
+
+    async def build(self, request: MemoryRequest) -> Memory:
+        await Later()
+        return await registry.get("none").build(request)
+
+
+class Later:
+    def __await__(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+class Stating:
+    name = "stating"
+    needs = Needs()
+
+    async def build(self, request: MemoryRequest) -> Memory:
+        return Memory((MemoryStatement("It rained.", range(request.history.before_seq), 4),))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "error"),
+    [
+        (Awaiting(), "'awaiting' awaits: without needs.model it should do its work at once"),
+        (Stating(), "'stating' makes statements: a summary is written from verbatim messages"),
+    ],
+)
+def test_a_memory_for_a_summary_is_verbatim_and_built_at_once(
+    strategy: Awaiting | Stating, error: str
+) -> None:
+    past: AsOf = history_of(windows_of([["pump"]])).as_of(90)
+    with pytest.raises(MemoryStrategyError, match=f"^memory strategy {error}$"):
+        build_verbatim(strategy, MemoryRequest((), (), past))
