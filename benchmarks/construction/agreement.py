@@ -1,4 +1,4 @@
-"""How far annotators agree beyond chance."""
+"""Measure how far annotators agree beyond chance."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["AnnotatorAgreement"]
 
 @dataclass(slots=True)
 class AnnotatorAgreement:
-    """Labels of items, each item labelled once by each annotator that did not abstain."""
+    """The labels of items, one per annotator that did not abstain."""
 
     items: list[Counter[Hashable]] = field(default_factory=list)
 
     def add(self, labels: Sequence[Hashable]) -> None:
-        """Add the labels of one item; one of them alone says nothing about agreement."""
+        """Add the labels of one item; a single label is ignored, as it says nothing about agreement."""
         if len(labels) > 1:
             self.items.append(Counter(labels))
 
     @property
     def observed(self) -> float | None:
-        """The share of pairs of annotators that gave an item the same label; None without items."""
+        """The share of annotator pairs that gave an item the same label; None without items."""
         if not self.items:
             return None
         pairs = [
@@ -33,7 +33,7 @@ class AnnotatorAgreement:
 
     @property
     def kappa(self) -> float | None:
-        """Fleiss' kappa (1971); None without items, or where every label is the same."""
+        """Fleiss' kappa (1971); None without items, or if all labels are the same."""
         observed = self.observed
         if observed is None:
             return None

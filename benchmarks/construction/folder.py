@@ -1,11 +1,11 @@
 """The files of a benchmark under construction.
 
-    dialogues/NAME.jsonl   the messages of a channel, as windows are cut from them
-    answers/MODEL.jsonl    what each annotator answered: a cassette, and all that an interrupted build needs
-    gaps.jsonl             a window a line, written when all are annotated
-    rejected.jsonl         a rejected candidate a line, with its stage and reason
+    dialogues/NAME.jsonl   the messages of a channel, from which windows are cut
+    answers/MODEL.jsonl    the answers of each annotator: a cassette, from which an interrupted build resumes
+    gaps.jsonl             one window per line, written when all windows are annotated
+    rejected.jsonl         one rejected candidate per line, with its stage and reason
 
-They hold chat, and what models wrote about it: the folder is readable by its owner alone.
+The files contain chat and what models wrote about it, so only the owner can read the folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["BenchmarkFolder", "ToAnnotate", "read_dialogues", "window_row"]
 
 @dataclass(frozen=True, slots=True)
 class ToAnnotate:
-    """A window of a dialogue that is to be annotated, with the windows before it."""
+    """A window to annotate, with the windows before it."""
 
     dialogue: str
     window: Window
@@ -37,19 +37,19 @@ class ToAnnotate:
 
     @property
     def history_tokens(self) -> int:
-        """Of all turns before the window."""
+        """Tokens of all turns before the window."""
         return sum(window.tokens for window in self.history)
 
 
 def read_dialogues(
     files: Iterable[tuple[Path, str]], *, namespace: str = DEFAULT_NAMESPACE
 ) -> tuple[dict[str, list[Turn]], int]:
-    """The live turns of every channel of files with their formats, by the dialogue's name.
+    """Read files, given with their formats, into the live turns of every channel by dialogue name.
 
-    Edits and deletions are applied. Also returns how many entries of the files are no messages.
+    Edits and deletions are applied. Also returns how many entries of the files are not valid messages.
 
     Raises:
-        BenchmarkError: there is no message.
+        BenchmarkError: the files contain no messages.
         FormatError: a file cannot be read.
     """
     channels, refused = dict[ChannelKey, list[Message]](), 0
@@ -60,7 +60,7 @@ def read_dialogues(
             channels.setdefault(key, []).extend(messages)
     dialogues = {_name(key): list(record_channel(messages, None).turns) for key, messages in channels.items()}
     if not any(dialogues.values()):
-        raise BenchmarkError("the files hold no message")
+        raise BenchmarkError("the files contain no messages: expected at least one chat message")
     return {name: turns for name, turns in dialogues.items() if turns}, refused
 
 
@@ -71,29 +71,29 @@ class BenchmarkFolder:
     path: Path
 
     def prepare(self, dialogues: dict[str, list[Turn]]) -> dict[str, Dialogue]:
-        """Write the dialogues, and read them as measuring will: cut into windows.
+        """Write the dialogues, and read them back cut into windows, as a measurement will.
 
         Raises:
-            BenchmarkError: the folder cannot be written, or holds a benchmark from elsewhere.
+            BenchmarkError: the folder cannot be written, or contains a benchmark that was not built here.
         """
         if (self.path / "gaps.jsonl").exists() and not self.answers.is_dir():
-            raise BenchmarkError(f"{self.path} holds a benchmark that was not built here: name another --out")
+            raise BenchmarkError(f"{self.path} contains a benchmark not built here: choose another --out")
         try:
             for folder in (self.path, self.path / "dialogues", self.answers):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name, turns in dialogues.items():
                 _write(self._dialogue(name), (_message(name, turn) for turn in turns))
         except OSError as err:
-            raise BenchmarkError(f"{self.path} cannot be written: {err.strerror}") from err
+            raise BenchmarkError(f"cannot write to {self.path}: {err.strerror}") from err
         return {name: record_dialogue(self._dialogue(name), None) for name in dialogues}
 
     @property
     def answers(self) -> Path:
-        """Where the answers of annotators are kept."""
+        """The folder of the annotators' answers."""
         return self.path / "answers"
 
     def kept_answers(self) -> int:
-        """How many answers an earlier run has left."""
+        """How many answers an earlier run left."""
         return sum(path.read_bytes().count(b"\n") for path in self.answers.glob("*.jsonl"))
 
     def answers_of(self, annotator: str) -> Path:
@@ -101,17 +101,17 @@ class BenchmarkFolder:
         return self.answers / f"{quote(annotator, safe='')}.jsonl"
 
     def write(self, rows: Sequence[tuple[ToAnnotate, AnnotatedWindow]]) -> None:
-        """Write `gaps.jsonl` and `rejected.jsonl`, each as a whole.
+        """Write `gaps.jsonl` and `rejected.jsonl`, each completely or not at all.
 
         Raises:
-            BenchmarkError: they cannot be written.
+            BenchmarkError: a file cannot be written.
         """
         rejected = (_rejected_row(place, one) for place, found in rows for one in found.rejected)
         try:
             _write(self.path / "rejected.jsonl", rejected)
             _write(self.path / "gaps.jsonl", (window_row(place, found) for place, found in rows))
         except OSError as err:
-            raise BenchmarkError(f"{self.path} cannot be written: {err.strerror}") from err
+            raise BenchmarkError(f"cannot write to {self.path}: {err.strerror}") from err
 
     def _dialogue(self, name: str) -> Path:
         return self.path / "dialogues" / f"{name}.jsonl"
@@ -125,7 +125,7 @@ def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _name(key: ChannelKey) -> str:
-    """The channel as a file name; with its namespace where it has one of its own."""
+    """The channel as a file name, including its namespace unless that is the default."""
     parts = (key.channel,) if key.namespace == DEFAULT_NAMESPACE else (key.channel, key.namespace)
     return "@".join(quote(part, safe=" #+,()") for part in parts)
 
@@ -145,7 +145,7 @@ def _message(dialogue: str, turn: Turn) -> dict[str, Any]:
 
 
 def window_row(place: ToAnnotate, found: AnnotatedWindow) -> dict[str, Any]:
-    """A line of `gaps.jsonl`; a gap's distance is that of its nearest alternative, as a whole."""
+    """A line of `gaps.jsonl`. A gap's distance reaches back to the first turn of its nearest alternative."""
     return {
         "dialogue": place.dialogue,
         "window": place.window.ref.index,
@@ -171,7 +171,7 @@ def _gap_row(gap: AnnotatedGap, before_window: dict[int, int]) -> dict[str, Any]
 
 
 def _positions(history: Sequence[Window]) -> dict[int, int]:
-    """For every turn of the history the tokens from its beginning to the window."""
+    """For every turn of the history, the tokens from its start to the window."""
     positions, tokens = dict[int, int](), 0
     for turn in _backwards(history):
         tokens += turn.tokens

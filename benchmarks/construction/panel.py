@@ -1,8 +1,8 @@
 """A panel of language models that answer the same questions and vote.
 
-Each annotator is a model in layers: what it has answered is kept in a file, so that work that was
-interrupted goes on without asking again; an unusable answer gets a second try, and then the annotator
-abstains. A model that fails stops the work as a whole, because its missing votes would change the result.
+The answers of each annotator are kept in a file, so that interrupted work resumes without asking again. An
+unusable answer is retried once; then the annotator abstains. If a model fails, all work stops, because its
+missing votes would change the result.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ X = TypeVar("X")
 
 
 class WorkStopped(LLMError):
-    """The model was not asked: a model has failed, or the user wants to stop."""
+    """The model was not asked, because a model failed or the user stopped the work."""
 
     kind = "stopped"
 
 
 async def together(calls: Iterable[Awaitable[X]]) -> list[X]:
-    """All results in order, or the first error, once every call has ended: none is left half paid for."""
+    """Await all calls, so that none is paid for in vain; then return the results in order, or raise."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -54,9 +54,9 @@ async def together(calls: Iterable[Awaitable[X]]) -> list[X]:
 
 @dataclass(slots=True)
 class Calls:
-    """The account of a piece of work, and what ends it.
+    """Counts the calls and tokens of some work, and says whether to stop it.
 
-    `counts` are calls `asked` and votes `abstained`. `failure` is the first failure of a model.
+    `counts` has the calls `asked` and the votes `abstained`. `failure` is a model's first failure.
     """
 
     stopping: Callable[[], bool] = lambda: False
@@ -66,12 +66,12 @@ class Calls:
 
     @property
     def stopped(self) -> bool:
-        """Whether no further question is to be asked."""
+        """Whether to ask no more questions."""
         return self.failure is not None or self.stopping()
 
 
 class _Accountable:
-    """Counts the calls of a model, and makes none once the work is to stop."""
+    """Counts a model's calls, and makes no more once the work has stopped."""
 
     def __init__(self, inner: LLM, name: str, calls: Calls) -> None:
         self._inner = inner
@@ -80,7 +80,7 @@ class _Accountable:
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Answer[T]:
         if self._calls.stopped:
-            raise WorkStopped("not asked: the work is to stop")
+            raise WorkStopped("not asked: the work was stopped")
         try:
             answer = await self._inner.ask(prompt, schema)
         except (LLMUnavailable, LLMRefused) as err:
@@ -100,7 +100,7 @@ class _Accountable:
 
 @dataclass(frozen=True, slots=True)
 class Annotator:
-    """A model of the panel by its name, and how its connections are closed, if it has any."""
+    """A model of the panel: its name, and how to close its connections, if any."""
 
     name: str
     llm: LLM
@@ -108,7 +108,7 @@ class Annotator:
 
     @classmethod
     def over(cls, llm: LLM, name: str, answers: Path, calls: Calls, *, limit: int) -> Annotator:
-        """A model in its layers: at most `limit` calls at once, answers kept in a file.
+        """Wrap a model: at most `limit` calls at once, answers kept in a file, one retry.
 
         Raises:
             FormatError: the file cannot be used.
@@ -119,10 +119,10 @@ class Annotator:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One to three annotators; what most of them say counts.
+    """One to three annotators who decide by majority.
 
-    A majority is one of more than half of all annotators, those that abstain included: one of one, two
-    of two and two of three.
+    A majority is more than half of all annotators, including those that abstain: one of one, two of two
+    and two of three.
     """
 
     annotators: Sequence[Annotator]
@@ -130,14 +130,14 @@ class Panel:
 
     @property
     def majority(self) -> int:
-        """How many have to agree."""
+        """How many annotators must agree."""
         return len(self.annotators) // 2 + 1
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> list[T | None]:
-        """Each annotator's answer, in their order; None of one that abstains.
+        """Each annotator's answer, in order; None if it abstains.
 
         Raises:
-            WorkStopped: the work is to stop, or an annotator has failed.
+            WorkStopped: the work was stopped, or an annotator failed.
         """
         return await together(self._ask(annotator, prompt, schema) for annotator in self.annotators)
 
@@ -148,7 +148,7 @@ class Panel:
                 await annotator.close()
 
     def named(self, votes: Iterable[object]) -> dict[str, object]:
-        """Votes by the name of their annotator."""
+        """Votes by annotator name."""
         return dict(zip((annotator.name for annotator in self.annotators), votes, strict=True))
 
     async def _ask(self, annotator: Annotator, prompt: Prompt, schema: type[T]) -> T | None:

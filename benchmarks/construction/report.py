@@ -1,4 +1,4 @@
-"""What building a benchmark says to people: the calls before it, the candidates and votes after."""
+"""Tables for the user of a build: the estimated calls before it, the candidates and votes after it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["closing_table", "estimate_table"]
 
 
 def estimate_table(rows: Sequence[Estimate], *, windows: int, annotators: int, kept: int) -> Table:
-    """The calls of a build before it begins; `kept` answers are there from an earlier run."""
+    """The estimated calls of a build; `kept` answers remain from an earlier run."""
     title = f"windows: {windows:,}, annotators: {annotators}"
-    caption = f"assuming {ASSUMED_GAPS} gaps a window" + (f"; answers kept: {kept:,}" if kept else "")
+    caption = f"assuming {ASSUMED_GAPS} gaps per window" + (f"; answers kept: {kept:,}" if kept else "")
     table = Table(title=title, caption=caption)
     table.add_column("question")
     for name in ("calls", "tokens read"):
@@ -30,7 +30,7 @@ def estimate_table(rows: Sequence[Estimate], *, windows: int, annotators: int, k
 
 
 def closing_table(report: BuildReport, calls: Calls, *, kept: int) -> Table:
-    """Candidates, where and why they ended, what was accepted, and how far annotators agreed."""
+    """Candidates, where and why they were rejected, what was accepted, and how far annotators agreed."""
     asked, abstained = calls.counts["asked"], calls.counts["abstained"]
     caption = f"calls: {asked:,} ({calls.usage.total:,} tokens), answers from before: {kept:,}"
     if abstained:

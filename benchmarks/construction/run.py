@@ -1,4 +1,4 @@
-"""Building a benchmark: which windows, how many calls that takes, and all windows together."""
+"""Build a benchmark: choose windows, estimate the calls, and annotate all windows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from backscroll.operators.llm.protocol import Prompt
 
 __all__ = ["BuildReport", "Estimate", "annotate_all", "choose_windows", "estimate"]
 
-# What is assumed of stages whose work depends on answers: gaps of a window, and the tokens asked about each.
+# Assumptions for stages that depend on earlier answers: gaps per window, and tokens per gap and question.
 ASSUMED_GAPS = 3
 
 
@@ -38,10 +38,10 @@ _VALIDATION_TOKENS = 2000
 def choose_windows(
     dialogues: Mapping[str, Dialogue], *, min_history: int, most: int | None
 ) -> list[ToAnnotate]:
-    """The full windows with enough history; of each dialogue at most `most`, evenly spread.
+    """The full windows with enough history: at most `most` per dialogue, evenly spread.
 
     Raises:
-        BenchmarkError: there is none.
+        BenchmarkError: there is no such window.
     """
     chosen, longest = list[ToAnnotate](), 0
     for name, dialogue in dialogues.items():
@@ -53,7 +53,7 @@ def choose_windows(
         chosen += [fitting[int(step * number)] for number in range(int(len(fitting) / step))]
     if not chosen:
         raise BenchmarkError(
-            f"no full window has {min_history:,} tokens of history, the longest has {longest:,}: "
+            f"no full window has {min_history:,} tokens of history (the longest has {longest:,}): "
             "lower --min-history"
         )
     return chosen
@@ -61,7 +61,7 @@ def choose_windows(
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Calls of a question and the tokens that they read; `sure` is "", "at most" or "about"."""
+    """The number of calls for a question and the tokens they read; `sure` is "", "at most" or "about"."""
 
     question: str
     calls: int
@@ -70,7 +70,7 @@ class Estimate:
 
 
 def estimate(places: Sequence[ToAnnotate], annotators: int) -> list[Estimate]:
-    """What a build asks, from nothing kept: the first two questions counted, the others assumed."""
+    """The calls of a build from scratch: the first two questions are counted, the others assumed."""
     windows = [_tokens(utterances_prompt(place.window)) for place in places]
     screening = [
         _tokens(passages_prompt(place.window, group))
@@ -88,7 +88,7 @@ def estimate(places: Sequence[ToAnnotate], annotators: int) -> list[Estimate]:
 
 @dataclass(slots=True)
 class BuildReport:
-    """What became of all candidates; `rejected` counts utterances, `dropped` evidence and quotes."""
+    """The outcome for all candidates; `rejected` counts utterances, `dropped` counts evidence and quotes."""
 
     windows: int = 0
     accepted: int = 0
@@ -101,7 +101,7 @@ class BuildReport:
 
     @property
     def candidates(self) -> int:
-        """Utterances that at least one annotator found salient."""
+        """The number of utterances that at least one annotator found salient."""
         return self.accepted + self.rejected.total()
 
     @classmethod
@@ -126,16 +126,16 @@ class BuildReport:
 def annotate_all(
     panel: Panel, places: Sequence[ToAnnotate], counters: Counter[str], *, at_once: int
 ) -> list[AnnotatedWindow] | None:
-    """Annotate every window; None when the user has stopped it.
+    """Annotate every window; returns None if the user stopped the work.
 
     Args:
         panel: the annotators.
         places: the windows with their histories.
-        counters: `windows` is raised with each one that is done.
-        at_once: most windows in progress.
+        counters: `windows` is increased for each finished window.
+        at_once: the largest number of windows in progress.
 
     Raises:
-        BenchmarkError: an annotator has failed.
+        BenchmarkError: an annotator failed.
     """
 
     async def run() -> list[AnnotatedWindow | None]:
@@ -159,7 +159,7 @@ def annotate_all(
 
     found = asyncio.run(run())
     if panel.calls.failure is not None:
-        raise BenchmarkError(f"{panel.calls.failure}; its answers are kept: run it again to go on")
+        raise BenchmarkError(f"{panel.calls.failure}; its answers are kept: run the command again to resume")
     done = [window for window in found if window is not None]
     return done if len(done) == len(places) else None
 

@@ -1,15 +1,16 @@
-"""Gaps of a window, annotated by a panel of language models in five stages.
+"""Annotate the gaps of a window with a panel of language models, in five stages.
 
-The construction of ReMEMBER (section 3.2, appendix A.3). What most annotators say counts, at every stage:
+This follows the construction of ReMEMBER (section 3.2, appendix A.3). The majority decides at every stage:
 
-    salience    which utterances a summary has to mention
-    dependence  which of them need earlier dialogue, and of what type the gap is (one question with salience)
-    screening   which passages of the history are worth a look for this window
-    evidence    which of their messages state what an utterance misses
+    salience    which utterances a summary must mention
+    dependence  which of them need earlier dialogue, and the type of the gap (asked together with salience)
+    screening   which passages of the history may matter for this window
+    evidence    which of their messages state what an utterance leaves open
     validation  which evidence is sufficient, explicit, makes the utterance stand alone, and is new
 
-A stage is asked only about what the stages before it kept. Here messages, not sentences, are the unit:
-evidence is ids. What an annotator says about a message that is not there, or quotes wrongly, is no vote.
+Each stage handles only what the earlier stages kept. Unlike in the paper, the unit is a message, not a
+sentence, so evidence consists of ids. An answer about a message that does not exist, or with a wrong
+quote, does not count as a vote.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 PASSAGE_TOKENS = 256
 
 
-BATCH_TOKENS = 4096  # of history in one question
+BATCH_TOKENS = 4096  # of history per question
 
 
-# The four criteria in the order of the paper, and what evidence is called that fails one.
+# The four criteria in the order of the paper, by the reason for evidence that fails one.
 _CRITERIA: Mapping[str, Callable[[ValidatedCandidate], bool]] = {
     "insufficient": lambda verdict: verdict.sufficient,
     "inferential": lambda verdict: verdict.explicit,
@@ -69,7 +70,7 @@ _Alternative = tuple[Turn, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What was no gap, or no evidence of one, and why; `votes` are by annotator."""
+    """A rejected gap or evidence, and the reason; `votes` are by annotator."""
 
     stage: Stage
     reason: str
@@ -82,7 +83,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedGap:
-    """A gap with the alternatives of messages that resolve it, and what they state."""
+    """A gap, the alternative sets of messages that resolve it, and what they state."""
 
     target: Target
     evidence: tuple[_Alternative, ...]
@@ -91,7 +92,7 @@ class AnnotatedGap:
 
 @dataclass(slots=True)
 class AnnotatedWindow:
-    """What the panel found in a window, and how its votes fell (labels of items, by stage)."""
+    """What the panel found in a window, and its votes (labels of items by stage)."""
 
     window: Window
     salient: list[Turn] = field(default_factory=list)
@@ -100,7 +101,7 @@ class AnnotatedWindow:
     labels: list[tuple[Stage, list[Hashable]]] = field(default_factory=list)
 
     def reject(self, stage: Stage, reason: str, target: Target, **more: object) -> None:
-        """A gap that does not pass a stage, or, with `evidence`, an alternative that does not."""
+        """Reject a gap at a stage or, with `evidence`, one of its alternatives."""
         row = Rejected(stage, reason, target.turn, target.quote, target.type, **more)  # type: ignore[arg-type]
         self.rejected.append(row)
 
@@ -109,7 +110,7 @@ async def annotate(panel: Panel, window: Window, history: Sequence[Window]) -> A
     """Run the five stages for a window; `history` are the windows before it.
 
     Raises:
-        WorkStopped: an annotator has failed, or the work is to stop.
+        WorkStopped: an annotator failed, or the work was stopped.
     """
     found = AnnotatedWindow(window)
     targets = await _utterances(panel, found)
@@ -118,7 +119,7 @@ async def annotate(panel: Panel, window: Window, history: Sequence[Window]) -> A
     kept = await _screened(panel, found, history)
     for target in targets if not kept else ():
         found.reject("screening", "no_passage", target)
-    # Each gap has rows of its own, so that their order does not depend on which model answers first.
+    # Each gap has its own rows, so that their order does not depend on which model answers first.
     resolved = await together(_resolved(panel, window, target, kept) for target in targets if kept)
     for part in resolved:
         found.gaps += part.gaps
@@ -128,7 +129,7 @@ async def annotate(panel: Panel, window: Window, history: Sequence[Window]) -> A
 
 
 def batches(items: Iterable[X], tokens: Callable[[X], int], most: int) -> list[list[X]]:
-    """Items in groups of at most `most` tokens, in order; a larger item is a group alone."""
+    """Group items in order, at most `most` tokens per group; a larger item is a group of its own."""
     groups, size = list[list[X]](), 0
     for item in items:
         if not groups or size + tokens(item) > most:
@@ -140,7 +141,7 @@ def batches(items: Iterable[X], tokens: Callable[[X], int], most: int) -> list[l
 
 
 def passages(history: Iterable[Window]) -> list[list[Turn]]:
-    """Consecutive turns of a window, at most 256 tokens or one turn: what screening judges."""
+    """The passages for screening: consecutive turns of a window, up to 256 tokens or a single turn."""
     return [
         turns
         for window in history
@@ -149,12 +150,12 @@ def passages(history: Iterable[Window]) -> list[list[Turn]]:
 
 
 def passage_batches(history: Iterable[Window]) -> list[list[list[Turn]]]:
-    """The passages of a history, as they are asked about together."""
+    """The passages of a history, grouped into questions."""
     return batches(passages(history), lambda turns: sum(turn.tokens for turn in turns), BATCH_TOKENS)
 
 
 async def _utterances(panel: Panel, found: AnnotatedWindow) -> list[Target]:
-    """Stages 1 and 2: the utterances with a gap of one type by majority."""
+    """Stages 1 and 2: the utterances for which a majority finds a gap of the same type."""
     turns = found.window.turns
     answers = await panel.ask(utterances_prompt(found.window), JudgedUtterances)
     judged = [_Judged(turns, answer) for answer in answers]
@@ -188,7 +189,7 @@ async def _utterances(panel: Panel, found: AnnotatedWindow) -> list[Target]:
 
 
 class _Judged:
-    """What an annotator said of a window: a label for each salient turn, by place, and its gaps."""
+    """An annotator's answer about a window: labels of salient turns and gaps, by position."""
 
     def __init__(self, turns: Sequence[Turn], answer: JudgedUtterances | None) -> None:
         self.labels = dict[int, GapType | Literal["none"]]()
@@ -203,7 +204,7 @@ class _Judged:
             quoted = _quoted(entry.quote, turns, places)
             if quoted is None:
                 self.unknown_quotes.append(entry.quote)
-            elif quoted[0] not in self.gaps:  # one gap for an utterance: the first is the gravest
+            elif quoted[0] not in self.gaps:  # one gap per utterance; the first is the most severe
                 place, quote = quoted
                 self.labels[place] = entry.type
                 reason = " ".join(entry.reason.split())
@@ -211,7 +212,7 @@ class _Judged:
 
 
 def _quoted(quote: str, turns: Sequence[Turn], places: Sequence[int]) -> tuple[int, str] | None:
-    """Where a quote stands, best in one of the messages named: models miscount."""
+    """Find a quote, preferably in one of the named messages, as models miscount."""
     for place in places:
         if found := find_quote(quote, turns[place : place + 1], 0):
             return place, found[1]
@@ -219,7 +220,7 @@ def _quoted(quote: str, turns: Sequence[Turn], places: Sequence[int]) -> tuple[i
 
 
 async def _screened(panel: Panel, found: AnnotatedWindow, history: Sequence[Window]) -> list[Turn]:
-    """Stage 3: the turns of the passages that most annotators find needed."""
+    """Stage 3: the turns of the passages that a majority finds needed."""
 
     async def screen(group: list[list[Turn]]) -> list[list[Hashable]]:
         answers = await panel.ask(passages_prompt(found.window, group), LabelledPassages)
@@ -258,7 +259,7 @@ async def _resolved(panel: Panel, window: Window, target: Target, kept: Sequence
         votes = panel.named(failed)
         found.reject("validation", reasons[-1], target, evidence=turns, votes=votes)
     if accepted:
-        nearest = accepted[-1][1]  # of a state that changes, the last word on it
+        nearest = accepted[-1][1]  # if a state changes, the latest statement counts
         found.gaps.append(AnnotatedGap(target, tuple(turns for turns, _ in accepted), nearest))
     else:
         found.reject("validation", Counter(reasons).most_common(1)[0][0], target)
@@ -268,7 +269,7 @@ async def _resolved(panel: Panel, window: Window, target: Target, kept: Sequence
 async def _evidence(
     panel: Panel, found: AnnotatedWindow, target: Target, kept: Sequence[Turn]
 ) -> list[tuple[_Alternative, str]]:
-    """Stage 4: the alternatives that most annotators find, each with its resolution, in order of time."""
+    """Stage 4: the alternatives that a majority finds, each with its resolution, in order of time."""
 
     async def audit(turns: list[Turn]) -> list[AuditedEvidence | None]:
         return await panel.ask(evidence_prompt(found.window, target, turns), AuditedEvidence)
@@ -297,7 +298,7 @@ async def _evidence(
 def _resolving(
     turns: Sequence[Turn], answer: AuditedEvidence | None
 ) -> tuple[dict[_Alternative, str], list[str]]:
-    """The alternatives of an answer with their resolutions, and why others of it were dropped."""
+    """The valid alternatives in an answer with their resolutions, and why the others were dropped."""
     resolving, dropped = dict[_Alternative, str](), list[str]()
     for entry in answer.evidence if answer else ():
         places = sorted(set(entry.messages))
@@ -318,9 +319,9 @@ def _resolving(
 def _agreed(
     said: Sequence[Mapping[_Alternative, str]], majority: int
 ) -> tuple[list[tuple[_Alternative, str]], list[_Alternative]]:
-    """The smallest alternatives that a majority supports, and those that it does not.
+    """The smallest alternatives that a majority supports, and the alternatives without a majority.
 
-    Who finds one message enough also finds it enough together with another.
+    An annotator who finds one message sufficient also supports every set that contains it.
     """
     named = sorted({turns for stated in said for turns in stated}, key=lambda turns: [t.seq for t in turns])
     support = {turns: [found for stated in said if (found := _covers(stated, turns))] for turns in named}
@@ -331,12 +332,12 @@ def _agreed(
 
 
 def _covers(stated: Mapping[_Alternative, str], turns: _Alternative) -> str | None:
-    """The resolution by which an annotator finds these turns enough."""
+    """The resolution that an annotator gave for a subset of these turns, or None."""
     return next((resolution for part, resolution in stated.items() if set(part) <= set(turns)), None)
 
 
 def _failed(answer: ValidatedCandidates | None, number: int) -> list[str]:
-    """The criteria that a candidate fails by an answer."""
+    """The criteria that a candidate fails according to an answer."""
     verdict = next((one for one in answer.candidates if one.candidate == number), None) if answer else None
     if verdict is None:
         return ["not_judged"]

@@ -1,1 +1,1 @@
-"""What embedding, the history and the dataflow cost."""
+"""Benchmarks of speed and memory: embedding, the history, and the whole dataflow."""

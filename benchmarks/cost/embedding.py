@@ -1,7 +1,7 @@
-"""What embedding costs on this machine: every backend and precision over the same texts.
+"""Measure the cost of embedding on this machine, for every backend and precision on the same texts.
 
-They take turns, and are compared by the processor time that they use: on a machine that does other
-things as well, these ratios stand where rates and seconds do not.
+They take turns and are compared by processor time: on a busy machine these ratios stay valid, while rates
+and seconds do not.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ _ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingCost:
-    """What one way to embed costs; medians over the rounds.
+    """The cost of one backend and precision; medians over the rounds.
 
-    `speedup` is the processor time of the first way over that of this one, which holds on a busy
-    machine, too. `load_s` counts the imports, `text_ms` is for a turn alone, `memory_mb` the most
-    that the process held. Cosines and the difference of a component are to the first way's vector
-    of the same text.
+    `speedup` is the processor time of the first case divided by that of this one, which is valid on a busy
+    machine, too. `load_s` includes imports, `text_ms` is for a single turn, `memory_mb` is the peak of the
+    process. Cosines and component differences are relative to the first case's vectors of the same texts.
     """
 
     turns_per_s: float
@@ -56,10 +55,10 @@ class EmbeddingCost:
 
 
 def read_texts(folder: Path, windows: int) -> Texts:
-    """So many closed windows, taken in turn from the dialogues of a folder.
+    """A number of closed windows, taken from the dialogues of a folder in turn.
 
     Raises:
-        BenchmarkError: there is none.
+        BenchmarkError: the folder has no closed window.
         FormatError: a dialogue cannot be read.
     """
     dialogues = [record_dialogue(file, None).windows for file in sorted(folder.glob("dialogues/*.jsonl"))]
@@ -75,7 +74,7 @@ def read_texts(folder: Path, windows: int) -> Texts:
 
 
 def measure_embedding(texts: Texts, ways: Sequence[EmbeddingCase]) -> list[EmbeddingCost]:
-    """The cost of every way; the first is what the others are compared with.
+    """The cost of every case; the others are compared with the first.
 
     Raises:
         EmbedderError: a model cannot be loaded.
@@ -120,12 +119,12 @@ def bench_embedding(
 ) -> None:
     """Measure, print the table, and write the figures.
 
-    Without names, all that run here are measured: torch if it is installed, onnx, and int8 if the
-    processor allows it.
+    Without names, all cases that can run here are measured: torch if it is installed, onnx, and int8 if the
+    processor supports it.
 
     Raises:
-        BenchmarkError: the folder holds no closed window.
-        FormatError: a dialogue of it cannot be read.
+        BenchmarkError: the folder has no closed window.
+        FormatError: one of its dialogues cannot be read.
         EmbedderError: a model cannot be loaded.
     """
     texts = read_texts(folder, windows)

@@ -1,4 +1,4 @@
-"""An embedder in a process of its own, so that its loading time and its memory are its own."""
+"""Run an embedder in a separate process, to measure its loading time and memory."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class EmbeddingCase:
     threads: int | None = None
 
     def load(self) -> Embedder:
-        """The embedder.
+        """Load the embedder.
 
         Raises:
-            EmbedderError: the model cannot be loaded so.
+            EmbedderError: the model cannot be loaded with this backend and precision.
         """
         if self.backend == "torch":
             from backscroll.connectors.embedding.sentence_transformers import SentenceTransformersEmbedder
@@ -47,7 +47,7 @@ class EmbeddingCase:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """All texts once: seconds for turns and chunks, and of all processors together, and the vectors."""
+    """One pass over all texts: seconds for turns and chunks, processor seconds, and the vectors."""
 
     turns_s: float
     chunks_s: float
@@ -58,7 +58,7 @@ class Round:
 
 
 class EmbeddingProcess:
-    """A loaded embedder; `load_s` is the time from before its first import.
+    """A loaded embedder; `load_s` is its loading time, including imports.
 
     Raises:
         EmbedderError: the model cannot be loaded.
@@ -77,13 +77,13 @@ class EmbeddingProcess:
             raise
 
     def embed(self, windows: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Round:
-        """Embed turns and chunks of windows, each by two calls, as the engine does."""
+        """Embed turns and chunks of windows, with two calls per window, as the engine does."""
         self._ours.send(windows)
         result: Round = self._answer()
         return result
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         self._ours.close()
         self._process.join()
 
@@ -130,7 +130,7 @@ def _round(embedder: Embedder, windows: Sequence[tuple[Sequence[str], Sequence[s
 
 
 def _most_memory() -> float:
-    """The most megabytes that this process has held."""
-    # Linux counts in kilobytes, macOS in bytes.
+    """The peak memory of this process in megabytes."""
+    # Linux reports kilobytes, macOS bytes.
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)

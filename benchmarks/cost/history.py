@@ -1,8 +1,8 @@
-"""What a window costs when the channel behind it is long, beside the plain way to do the same.
+"""Measure the cost of a window in a long channel, compared with a plain implementation.
 
-The text is real, told again (`cost.synthetic_channel`). Vectors are random around centres: embedding ten
-million tokens would take hours, and search takes as long over these. Times are of this process on the
-wall clock and, beside them, its processor time, which says more on a machine that others use.
+The text is varied from real dialogues (`cost.synthetic_channel`). Vectors are random around centres, because
+embedding ten million tokens would take hours and search is equally fast over these. Times are wall-clock
+times and processor times of this process; on a busy machine, processor time says more.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _INDEXED = 64  # queries
 
 
 class ClusteredVectors:
-    """An embedder of the measurement: unit vectors around a few hundred centres, whatever the text."""
+    """An embedder for measurements: random unit vectors around a few hundred centres, whatever the text."""
 
     name = fingerprint = "clustered"
     dimensions = DIMENSIONS
@@ -80,14 +80,14 @@ class ClusteredVectors:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """How long things took: milliseconds on the wall clock and of the processor."""
+    """Measured times in milliseconds: wall clock and processor."""
 
     wall: dict[str, list[float]] = field(default_factory=dict)
     processor: dict[str, list[float]] = field(default_factory=dict)
 
     @contextmanager
     def of(self, name: str, parts: int = 1) -> Iterator[None]:
-        """Time what is done inside; it is `parts` times the thing itself."""
+        """Time the block, which repeats the measured operation `parts` times."""
         wall, processor = time.perf_counter(), time.process_time()
         yield
         processor, wall = time.process_time() - processor, time.perf_counter() - wall
@@ -95,7 +95,7 @@ class Stopwatch:
         self.processor.setdefault(name, []).append(processor * 1000 / parts)
 
     def to_json(self) -> dict[str, dict[str, float]]:
-        """Median and 95th percentile on the wall clock, and the median of the processor time."""
+        """Median and 95th percentile of the wall-clock times, and the median processor time."""
         return {
             name: {
                 "p50_ms": _rounded(np.percentile(times, 50)),
@@ -115,15 +115,15 @@ def measure_size(
     plain: bool,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """A channel of so many tokens: the cost of its last windows, its size, and how it is loaded.
+    """Measure a channel of `tokens` tokens: the cost of its last windows, its size, and its loading.
 
     Args:
-        dialogues: what it is told from.
-        tokens: about how many tokens it has.
-        folder: an empty one, for the store.
-        windows: how many windows are measured.
-        plain: also measure `rank_bm25`, brute force, and LanceDB's own search.
-        say: told what is being done.
+        dialogues: the dialogues to generate the channel from.
+        tokens: the approximate size of the channel.
+        folder: an empty folder for the store.
+        windows: how many windows to measure.
+        plain: whether to also measure `rank_bm25`, brute force, and LanceDB's own search.
+        say: called with the current step.
     """
     say(f"{tokens:,} tokens: text")
     told, chunker, clock, embedder = (
@@ -191,7 +191,7 @@ def _measure_window(
     ask: Callable[[], str],
     embedder: ClusteredVectors,
 ) -> None:
-    """One window from its close to its memory, stage by stage."""
+    """Process one window from its close to its memory, stage by stage."""
     window = recorded.window
     with clock.of("chunking"):
         Chunker().chunk(window.turns)
@@ -220,7 +220,7 @@ def _measure_window(
 
 
 def _measure_index(folder: Path, history: ChannelHistory, clock: Stopwatch) -> float:
-    """Search by the store's index of vectors, and its recall of what the exact search finds."""
+    """Measure vector search with the store's index, and its recall compared with exact search."""
     store = LanceStore(folder, FINGERPRINT, DIMENSIONS, exact_chunks=0)
     assert store.search is not None
     with clock.of("build_vector_index"):
@@ -242,7 +242,7 @@ def _refined(past: AsOf, best: Ranking, vector: Vectors) -> list[tuple[int, floa
 
 
 def _query(chooser: random.Random, chunks: Sequence[Sequence[Chunk]]) -> str:
-    """Sixty tokens that were said in the channel."""
+    """A query of sixty tokens from the channel's text."""
     text = chooser.choice(chooser.choice([of for of in chunks[-4096:] if of])).text
     tokens = encode(text)[:QUERY_TOKENS]
     return text[: max(len(text) * len(tokens) // max(len(encode(text)), 1), 1)]
@@ -255,7 +255,7 @@ def _measure_plain(
     ask: Callable[[], str],
     texts: Sequence[str],
 ) -> None:
-    """What it costs without an index of one's own: over the same chunks, the same queries."""
+    """Measure a plain implementation without our index, with the same chunks and queries."""
     from rank_bm25 import BM25Okapi
 
     embedder = ClusteredVectors(seed=1)
@@ -296,7 +296,7 @@ _AGAINST = {
 
 
 def _ratios(cost: dict[str, dict[str, float]]) -> dict[str, float]:
-    """How many times as long the plain way takes, in processor time."""
+    """How many times as much processor time the plain implementation takes."""
     return {
         f"{ours} against {plain.removeprefix('plain_')}": round(
             cost[plain]["cpu_p50_ms"] / max(cost[ours]["cpu_p50_ms"], 1e-6), 1

@@ -1,4 +1,4 @@
-"""`backscroll bench history`: channels of several sizes, and many channels, measured and shown."""
+"""`backscroll bench history`: measure channels of several sizes, and many channels, and show the results."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def bench_history(
     json: Path | None,
     plot: Path | None,
 ) -> None:
-    """Measure channels of these sizes, print the tables, and write the files asked for.
+    """Measure channels of these sizes, print the tables, and write the requested files.
 
     Raises:
         BenchmarkError: the sources hold no message, or what the plain way needs is not installed.
         FormatError: one of them cannot be read.
     """
     if plain and find_spec("rank_bm25") is None:
-        raise BenchmarkError("the plain way needs rank-bm25: install it, or give --no-plain")
+        raise BenchmarkError("comparing with plain BM25 needs rank-bm25: install it or use --no-plain")
     dialogues = read_dialogues(sources)
     console, report = Console(stderr=True), dict[str, Any]()
     report["machine"] = {"processors": cpu_count(), "python": python_version(), "numpy": numpy_version}
@@ -64,7 +64,7 @@ def bench_history(
 
 
 def _write(report: dict[str, Any], json: Path | None, plot: Path | None) -> None:
-    """The files, also of what was measured so far: the largest channel takes its time."""
+    """Write the files after each size, as the largest channel takes long."""
     if json is not None:
         json.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
     if plot is not None:

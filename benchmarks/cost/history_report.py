@@ -1,4 +1,4 @@
-"""What the history benchmark says: tables for people, and a plot of cost over size."""
+"""Show the results of the history benchmark: tables, and a plot of cost over size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DASHES = 'stroke-dasharray="4 3"'
 
 
 def history_tables(report: Mapping[str, Any]) -> list[Table]:
-    """Cost, ratios and size, a column for each channel size; then the many channels."""
+    """Tables of cost, ratios and size with a column per channel size, then one for many channels."""
     sizes = report["sizes"]
     tables = []
     for title, part, unit in (
@@ -60,7 +60,7 @@ def history_tables(report: Mapping[str, Any]) -> list[Table]:
 
 
 def history_plot(sizes: Sequence[Mapping[str, Any]]) -> str:
-    """An SVG of the median cost over the size of the channel, both on logarithmic axes."""
+    """An SVG plot of the median cost over the channel's size, on logarithmic axes."""
     lines = {
         name: [
             (size["tokens"], size["cost"][name]["cpu_p50_ms"])

@@ -1,8 +1,8 @@
-"""Many channels under a memory ceiling: how often one is hot, and what a cold one costs.
+"""Measure many channels under a memory ceiling: how often a channel is hot, and the cost of a cold one.
 
-Traffic is Zipf-like: the channel of rank r gets a share of about 1 / r. Every event is a small
-window of that channel that closes: the channel is asked one sparse query, and the window is recorded
-in a group with others, as the engine does it. The store is maintained meanwhile.
+Traffic is Zipf-like: the channel of rank r gets a share of about 1 / r. Each event is a small window that
+closes: its channel answers one sparse query, and the window is recorded in a group with others, as in the
+engine. The store is maintained meanwhile.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from backscroll.operators.stream.windows import Window, WindowRef
 
 __all__ = ["measure_channels"]
 
-_TURNS = 4  # of a window: many channels, each with little in it
+_TURNS = 4  # per window: many channels with little content each
 
 
-_WINDOWS = 3  # for every channel, on average
+_WINDOWS = 3  # per channel, on average
 
 
 _EVENTS = 3072
@@ -55,10 +55,10 @@ def measure_channels(
     ceiling: int,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Figures of a process that holds `channels` channels in at most `ceiling` bytes.
+    """Figures for a new process that holds `channels` channels in at most `ceiling` bytes.
 
-    The process is a fresh one. Its growth is what it takes at most above what it takes with the
-    libraries loaded, the store open and no history.
+    Its growth is its peak memory minus its memory with the libraries loaded and the store open, but without
+    any history.
     """
     say(f"{channels:,} channels: store")
     chooser = np.random.default_rng(0)
@@ -79,7 +79,7 @@ def measure_channels(
 
 
 def _serve(folder: Path, traffic: _Traffic, events: Sequence[int], ceiling: int) -> dict[str, Any]:
-    """The traffic, in a process of its own."""
+    """Run the traffic; called in a separate process."""
     store = LanceStore(folder, FINGERPRINT, DIMENSIONS)
     histories = Histories(store, ClusteredVectors(), Chunker(), ceiling=ceiling)
     hits, cold, held = 0, list[float](), 0
@@ -112,7 +112,7 @@ def _serve(folder: Path, traffic: _Traffic, events: Sequence[int], ceiling: int)
 
 
 class _Traffic:
-    """Small windows of real text, for whichever channel is next."""
+    """Small windows with real text, for any channel."""
 
     def __init__(self, dialogues: Sequence[Sequence[Message]], channels: int) -> None:
         (told,) = [list(grown_windows(dialogues, 200_000))]
@@ -140,6 +140,6 @@ class _Traffic:
 
 
 def _peak() -> int:
-    """Bytes the process has taken at most."""
+    """The peak memory of this process in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

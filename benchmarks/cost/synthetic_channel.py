@@ -1,10 +1,9 @@
-"""A channel of any size from real dialogues: they are told again and again, each time of other things.
+"""Generate a channel of any size by repeating real dialogues, each time about other things.
 
-Between two tellings the common words stay, and every other word of a dialogue is replaced, the same
-word by the same one, so that what belongs together stays together. Which word takes its place comes
-from a Pitman-Yor process over all that was said: a word that has been used often is used again, and
-with a probability that falls a new one is coined. So the vocabulary grows as in real text, by a
-power of the length (Heaps' law), with the power that the dialogues themselves show.
+In each repetition the most common words stay, and every other word of a dialogue is replaced consistently,
+so that related messages stay related. Replacements come from a Pitman-Yor process over all words so far:
+frequent words are reused, and with a falling probability a new word is invented. So the vocabulary grows as
+in real text, as a power of the length (Heaps' law), with the exponent measured in the dialogues.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ _BETWEEN = timedelta(hours=12)
 
 
 def read_dialogues(paths: Iterable[Path]) -> list[list[Message]]:
-    """The posted messages of dialogue files, in any known format; a folder gives those in it.
+    """The posted messages of dialogue files in any known format, or of all dialogue files in a folder.
 
     Raises:
-        BenchmarkError: there is no message in them.
+        BenchmarkError: they contain no messages.
         FormatError: a file cannot be read.
     """
     dialogues = []
@@ -57,12 +56,12 @@ def read_dialogues(paths: Iterable[Path]) -> list[list[Message]]:
         dialogues.append([message for message in messages if message.op == "post"])
     dialogues = [dialogue for dialogue in dialogues if dialogue]
     if not dialogues:
-        raise BenchmarkError("the dialogues hold no message")
+        raise BenchmarkError("the dialogues contain no messages")
     return dialogues
 
 
 def heaps_exponent(dialogues: Sequence[Sequence[Message]]) -> float:
-    """The power of the length by which the vocabulary of the dialogues grows, by least squares."""
+    """The exponent of Heaps' law for the dialogues' vocabulary, by least squares."""
     seen, lengths, sizes = set[str](), list[int](), list[int]()
     length = 0
     for message in (message for dialogue in dialogues for message in dialogue):
@@ -79,7 +78,7 @@ def heaps_exponent(dialogues: Sequence[Sequence[Message]]) -> float:
 
 @dataclass(slots=True)
 class _Words:
-    """The Pitman-Yor process: words by how often they were drawn."""
+    """A Pitman-Yor process over words, with the number of draws of each."""
 
     discount: float
     source: Sequence[str]
@@ -110,7 +109,7 @@ class _Words:
 def grown_windows(
     dialogues: Sequence[Sequence[Message]], tokens: int, *, seed: int = 0, key: ChannelKey = CHANNEL
 ) -> Iterator[Window]:
-    """The closed windows of one channel of about `tokens` tokens; the same for the same seed."""
+    """The closed windows of one channel of about `tokens` tokens; deterministic for a seed."""
     cutting = Cutting(WindowCutter(), key)
     nothing = _Nothing()
     total = 0
@@ -147,7 +146,7 @@ def _turns(dialogues: Sequence[Sequence[Message]], seed: int) -> Iterator[Turn]:
 
 
 def _told(text: str, telling: int, words: dict[str, str], common: set[str], process: _Words) -> str:
-    """The text as it is told this time: `words` are the words of this telling, by those of the source."""
+    """The text of this repetition; `words` maps the words of the source to those of the repetition."""
 
     def told(match: re.Match[str]) -> str:
         word = match.group()

@@ -1,4 +1,4 @@
-"""What the whole flow does in a second: the ways that are compared, the chat, and the table."""
+"""Measure the throughput of the whole flow: the cases compared, the chat, and the table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ThroughputCase:
-    """A way to run: its name, and what it sets."""
+    """A case to run: its name and its settings."""
 
     name: str
     settings: Mapping[str, Any]
@@ -43,18 +43,18 @@ WAYS = (
     ThroughputCase("backscroll, ONNX int8", {"embedding_backend": "onnx", "embedding_precision": "int8"}),
     ThroughputCase("backscroll, torch", {"embedding_backend": "torch"}),
 )
-"""From the engine alone to everything that runs without a language model."""
+"""From the bare engine to everything that runs without a language model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One run, the start of the process and the loading of the model left out.
+    """One run, without starting the process and loading the model.
 
     Attributes:
         seconds: from the start of the flow to its last summary.
-        processor: seconds of all processors, of all processes.
-        work: seconds of the thread that does the work, by kind of work; empty for several processes.
-        embedding: seconds of those inside the embedder.
+        processor: processor seconds of all processes.
+        work: seconds of the working thread by kind of work; empty with several processes.
+        embedding: how many of those seconds were spent in the embedder.
     """
 
     messages: int
@@ -66,7 +66,7 @@ class Figures:
     embedding: float
 
     def to_json(self) -> dict[str, Any]:
-        """The figures, and rates."""
+        """The figures and rates."""
         return {
             "processes": self.processes,
             "messages": self.messages,
@@ -81,7 +81,7 @@ class Figures:
 
 
 def write_chat(sources: Sequence[Path], messages: int, channels: int, out: Path) -> None:
-    """Write so many messages, the texts of the sources over and over, in turn to so many channels.
+    """Write a number of messages, repeating the texts of the sources, to a number of channels in turn.
 
     Raises:
         FormatError: a source cannot be read.
@@ -89,10 +89,10 @@ def write_chat(sources: Sequence[Path], messages: int, channels: int, out: Path)
     """
     said = list(_said(sources))
     if not said:
-        raise BenchmarkError(f"{', '.join(map(str, sources))}: no message to measure with")
+        raise BenchmarkError(f"{', '.join(map(str, sources))}: no messages to measure with")
     with out.open("wb") as file:
         for n, (author, text) in enumerate(islice(cycle(said), messages)):
-            # Runs of a conversation stay together, so that windows are like real ones.
+            # Keep runs of a conversation together, so that windows resemble real ones.
             channel = n // 50 % channels
             row = {"channel": f"c{channel}", "id": f"m{n}", "ts": _START + n * _BETWEEN}
             file.write(orjson.dumps({**row, "author": author, "text": text}) + b"\n")
@@ -112,7 +112,7 @@ def _said(sources: Iterable[Path]) -> Iterator[tuple[str, str]]:
 
 
 def throughput_table(rows: Sequence[tuple[str, Figures]]) -> Table:
-    """A row a run; shares are of the working thread's time."""
+    """One row per run; shares are of the working thread's time."""
     kinds = list(dict.fromkeys(kind for _, figures in rows for kind in figures.work))
     table = Table("way", "processes", "messages/s", "a processor's", "embedding", *kinds)
     for column in table.columns[1:]:

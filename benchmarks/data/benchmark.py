@@ -1,4 +1,4 @@
-"""A benchmark folder: dialogues recorded as a replay would, and the annotation of their windows."""
+"""Read a benchmark folder: dialogues, recorded as in a replay, and the annotations of their windows."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ __all__ = ["Benchmark", "read_benchmark"]
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A folder of `dialogues/` and `gaps.jsonl`, recorded once for all that is measured on it."""
+    """A benchmark folder (`dialogues/` and `gaps.jsonl`), recorded once for all measurements."""
 
     name: str
     dialogues: Mapping[str, Dialogue]
     windows: tuple[WindowRow, ...]
 
     def window(self, row: WindowRow) -> Window:
-        """The window of an annotation."""
+        """The window that an annotation is about."""
         return self.dialogues[row.dialogue].windows[row.window]
 
     def evidence(self, row: WindowRow, gap: GapRow, memory: Collection[str] = ()) -> list[Turn]:
-        """The turns that resolve a gap, in order: those that a memory of ids holds, or the fewest.
+        """The turns that resolve a gap, in order: the alternative in `memory` (ids), else the shortest.
 
         Raises:
-            BenchmarkError: an id of the annotation is not in the dialogue.
+            BenchmarkError: the dialogue lacks a message named as evidence.
         """
         ids = gap.found(memory) or gap.shortest
         turns = [turn for turn in self.dialogues[row.dialogue].turns if turn.id in ids]
         if len(turns) < len(ids):
             missing = sorted(ids - {turn.id for turn in turns})[0]
             raise BenchmarkError(
-                f"{self.name}: {row.dialogue} has no message {missing!r}, said to be evidence"
+                f"{self.name}: {row.dialogue} has no message {missing!r}, which gaps.jsonl names as evidence"
             )
         return turns
 
@@ -48,7 +48,7 @@ def read_benchmark(folder: Path, embedder: Embedder | None) -> Benchmark:
     """Read the gap file and record its dialogues.
 
     Raises:
-        BenchmarkError: a file is missing, or the windows of a dialogue are others than annotated.
+        BenchmarkError: a file is missing, or the windows of a dialogue differ from the annotated ones.
         FormatError: a dialogue cannot be read.
     """
     windows = read_gaps(folder / "gaps.jsonl")
@@ -61,5 +61,7 @@ def read_benchmark(folder: Path, embedder: Embedder | None) -> Benchmark:
         cut = dialogues[row.dialogue].windows
         turns = cut[row.window].turns if row.window < len(cut) else ()
         if tuple(turn.id for turn in turns) != row.ids:
-            raise BenchmarkError(f"{folder}: window {row.window} of {row.dialogue} is not cut as annotated")
+            raise BenchmarkError(
+                f"{folder}: window {row.window} of {row.dialogue} has other messages than gaps.jsonl says"
+            )
     return Benchmark(folder.name, dialogues, windows)

@@ -1,4 +1,4 @@
-"""Dialogues cut into windows and recorded as a history, as a replay would do it."""
+"""Cut dialogues into windows and record them as a history, as a replay does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Dialogue", "dialogue_files", "read_channels", "record_channel", "rec
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A channel with its recorded history and all its windows, the open one at the end included."""
+    """A channel with its recorded history and all its windows, including the open one at the end."""
 
     key: ChannelKey
     histories: Histories
@@ -42,14 +42,14 @@ class Dialogue:
 
 
 def dialogue_files(paths: Iterable[Path]) -> list[Path]:
-    """Files as they are, and of folders the JSON Lines files in them."""
+    """The files, with each folder replaced by the JSON Lines files in it."""
     return [file for path in paths for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
 
 
 def read_channels(
     path: Path, format: str = "auto", *, namespace: str = DEFAULT_NAMESPACE
 ) -> tuple[dict[ChannelKey, list[Message]], int]:
-    """The messages of a file in any known format by channel, and how many entries are none.
+    """The messages of a file in any known format by channel, and the number of invalid entries.
 
     Raises:
         FormatError: the file cannot be read.
@@ -71,19 +71,19 @@ def record_dialogue(path: Path, embedder: Embedder | None, chunker: Chunker | No
     """Read a file of one channel in any known format and record it.
 
     Raises:
-        BenchmarkError: the file holds no message.
+        BenchmarkError: the file contains no messages.
         FormatError: the file cannot be read.
     """
     channels, _ = read_channels(path)
     if not channels:
-        raise BenchmarkError(f"{path} holds no message")
+        raise BenchmarkError(f"{path} contains no messages: expected a chat file")
     return record_channel(next(iter(channels.values())), embedder, chunker)
 
 
 def record_channel(
     messages: Sequence[Message], embedder: Embedder | None, chunker: Chunker | None = None
 ) -> Dialogue:
-    """Record the messages of one channel, at least one; what cannot be admitted is left out."""
+    """Record the messages of one channel (at least one); messages that are not admitted are skipped."""
     key = messages[0].key
     histories = Histories(InMemoryStore(), embedder, chunker or Chunker())
     channel = OfflineChannel(histories, key)

@@ -1,4 +1,4 @@
-"""The gap file of a benchmark: annotated windows, their gaps and the evidence that resolves them."""
+"""Read the gap file of a benchmark: annotated windows, their gaps, and the evidence that resolves them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NEAR, MID = 1024, 4096
 
 
 class BenchmarkError(BackscrollError):
-    """A benchmark folder cannot be used; the text says which file, and what is wrong."""
+    """A benchmark cannot be used; the message says which file and what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class GapRow:
-    """An annotated gap: any one of `evidence`, all its ids together, resolves it."""
+    """An annotated gap. Each item of `evidence` is an alternative: all its ids together resolve the gap."""
 
     utterance: str
     quote: str
@@ -38,15 +38,15 @@ class GapRow:
 
     @property
     def shortest(self) -> frozenset[str]:
-        """The alternative of fewest turns; of several, the first by id."""
+        """The alternative with the fewest turns; ties are broken by id."""
         return min(self.evidence, key=lambda ids: (len(ids), sorted(ids)))
 
     def resolved(self, memory: Collection[str]) -> bool:
-        """Whether a memory of these ids holds the evidence."""
+        """Whether a memory with these ids contains the evidence."""
         return self.found(memory) is not None
 
     def found(self, memory: Collection[str]) -> frozenset[str] | None:
-        """The first alternative that a memory of these ids holds as a whole."""
+        """The first alternative that a memory with these ids contains completely, or None."""
         return next((alternative for alternative in self.evidence if alternative <= set(memory)), None)
 
 
@@ -54,7 +54,7 @@ class GapRow:
 class WindowRow:
     """An annotated window: its dialogue, ordinal and turn ids.
 
-    `salient` are the ids of what a summary has to cover, None where nobody marked them.
+    `salient` has the ids of turns that a summary must cover; None if they were not annotated.
     """
 
     dialogue: str
@@ -65,10 +65,10 @@ class WindowRow:
 
 
 def read_gaps(path: Path) -> tuple[WindowRow, ...]:
-    """Read a file of one window a line.
+    """Read a file with one window per line.
 
     Raises:
-        BenchmarkError: the file cannot be read, or a line of it has another layout.
+        BenchmarkError: the file cannot be read, or one of its lines has another layout.
     """
     return tuple(_rows(path))
 
@@ -93,7 +93,7 @@ def _rows(path: Path) -> Iterator[WindowRow]:
                 None if salient is None else tuple(salient),
             )
         except (ValueError, KeyError, TypeError) as err:
-            raise BenchmarkError(f"{path}:{number}: not a window of annotated gaps: {err!r}") from err
+            raise BenchmarkError(f"{path}:{number}: not a window with annotated gaps: {err!r}") from err
 
 
 def _gap(row: Mapping[str, Any]) -> GapRow:

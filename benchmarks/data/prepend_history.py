@@ -1,7 +1,7 @@
-"""The dialogues of a benchmark in long channels: each comes behind what was said in others.
+"""Put the dialogues of a benchmark into long channels, by prepending the messages of other dialogues.
 
-What stands before a dialogue is no evidence for it, and is chat as real as its own. So a memory shows
-how well it finds evidence in a history many times as long.
+The prepended messages are real chat but contain no evidence. So the benchmark shows how well a memory finds
+evidence in a history many times as long.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _PAUSE = timedelta(days=1)
 
 
 def behind(benchmark: Benchmark, paths: Iterable[Path], embedder: Embedder | None) -> Benchmark:
-    """The benchmark with all messages of other dialogues, one after the other, before each of its own.
+    """The benchmark with all messages of other dialogues, one after another, before each of its dialogues.
 
     Raises:
-        BenchmarkError: a file holds no message.
+        BenchmarkError: a file contains no messages.
         FormatError: a file cannot be read.
     """
     files = dialogue_files(paths)
@@ -68,7 +68,7 @@ def _joined(before: Sequence[RecordedWindow], dialogue: Dialogue, embedder: Embe
 
 
 def _next(key: ChannelKey, last: Sequence[Window], turns: Iterable[Turn]) -> Window:
-    """The window of a channel that comes after its last one, with these turns."""
+    """The channel's next window, with these turns."""
     index, first = next(((one.ref.index + 1, one.ref.last_seq + 1) for one in last), (0, 0))
     placed = tuple(replace(turn, seq=seq) for seq, turn in enumerate(turns, first))
     return Window(WindowRef(key, index, first, first + len(placed) - 1), placed)

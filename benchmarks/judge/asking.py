@@ -1,8 +1,7 @@
-"""Asking a language model many things at once: what it cost, what it could not answer, how far it is.
+"""Ask a language model many questions at once, and track costs, failures and progress.
 
-A question that a model cannot answer, after the retries of the layers below, is an answer that is
-missing: it is counted by its kind and never taken for a no. Only a server that has stopped answering
-altogether ends the run.
+If a model cannot answer a question, after the retries of the layers below, its answer is missing: it is
+counted by kind of failure and never taken as a "no". The run ends only if the server stops answering.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ Y = TypeVar("Y")
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[T]):
-    """An answer, None if there was none, and the seconds that it took, further tries included.
+    """An answer (None if there is none), and the seconds it took, including retries.
 
-    `error` is why there was none; `kept` that the question had been asked before.
+    `error` says why there is none. `kept` is true if the question had been asked before.
     """
 
     value: T | None
@@ -43,12 +42,12 @@ class Asked(Generic[T]):
 
 
 class CountedModel:
-    """A named model that is asked each question once, with a count of calls, tokens and failures.
+    """Asks a model each question only once, and counts calls, tokens and failures.
 
     Args:
         llm: the model.
-        name: what it is called where it is served.
-        limit: most questions at once; the time of an answer begins when its question is put.
+        name: the model's name on its server.
+        limit: the largest number of questions at once; waiting for a slot does not count as answer time.
     """
 
     def __init__(self, llm: LLM, name: str, *, limit: int = 32) -> None:
@@ -60,7 +59,7 @@ class CountedModel:
         self._asked: dict[str, asyncio.Task[Any]] = {}
 
     async def ask(self, prompt: Prompt, schema: type[T]) -> Asked[T]:
-        """The model's answer; None if none could be had.
+        """The model's answer; its value is None if the model failed to answer.
 
         Raises:
             CircuitOpen: the server has stopped answering.
@@ -93,7 +92,7 @@ class CountedModel:
         return Asked(value, time.perf_counter() - started, usage, error)
 
     def to_json(self) -> dict[str, Any]:
-        """What was asked, what it cost, and what was not answered, by question and kind of failure."""
+        """The number of questions, their costs, and the failures by question and kind."""
         return {
             "model": self.name,
             "questions": len(self._asked),
@@ -134,7 +133,7 @@ def question(
     max_tokens: int,
     **values: object,
 ) -> Prompt:
-    """A prompt file filled in, at temperature 0; `parts` are what stands in its fence."""
+    """Fill in a prompt file, at temperature 0; `parts` go inside its fence."""
     prompt = load_prompt(name, "backscroll.benchmarks")
     fence, user = fenced(parts)
     return Prompt(
@@ -149,7 +148,7 @@ def question(
 
 
 async def concurrently(work: Iterable[Awaitable[Y]], step: Callable[[], None]) -> list[Y]:
-    """The results in order; `step` is called as each is done. The first that raises ends the others."""
+    """Await all and return the results in order; calls `step` after each. An error cancels the rest."""
     tasks = [asyncio.ensure_future(item) for item in work]
     try:
         for done in asyncio.as_completed(tasks):

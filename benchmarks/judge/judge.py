@@ -1,7 +1,7 @@
 """A language model as judge, with the questions of ReMEMBER's figures 5 to 10 in our own words.
 
-Every question is about several items at once and its answer has a verdict for each. None instead of
-verdicts means that the judge gave no valid answer; what that concerns is not judged.
+Each question is about several items at once, and its answer has a verdict for each. If the judge gives no
+valid answer, the result is None and the items are not judged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ V = TypeVar("V", bound=BaseModel)
 X = TypeVar("X")
 
 
-_AT_ONCE = 16  # items in a question; with more, weak models lose the thread
+_AT_ONCE = 16  # items per question; with more, weak models lose track
 
 
 _ROOM = 256
@@ -46,12 +46,12 @@ Resolvable = tuple[GapRow, Sequence[Turn]]
 
 
 def turn_lines(turns: Sequence[Turn]) -> list[str]:
-    """Messages as prompts show them."""
+    """Messages formatted for prompts."""
     return [chat_line(turn.ts, turn.author.name, turn.text) for turn in turns]
 
 
 class Judge:
-    """Decides what memories and summaries say."""
+    """Judges what memories and summaries say."""
 
     def __init__(self, model: CountedModel) -> None:
         self.model = model
@@ -59,7 +59,7 @@ class Judge:
     async def memory(
         self, window: Window, memory: Sequence[str], gaps: Sequence[Resolvable]
     ) -> list[bool] | None:
-        """Whether a memory, as lines, holds what resolves each gap (figure 5)."""
+        """Whether a memory, given as lines, contains what resolves each gap (figure 5)."""
         if not memory or not gaps:
             return [False] * len(gaps)
         verdicts = await self._verdicts(
@@ -126,7 +126,7 @@ class Judge:
     async def categories(
         self, ref: WindowRef, sources: Mapping[str, Sequence[str]], facts: Sequence[str]
     ) -> list[str] | None:
-        """What kind of error each fact is against the sources, "no error" if they support it (figure 10)."""
+        """The kind of error of each fact given the sources; "no error" if they support it (figure 10)."""
         verdicts = await self._verdicts(
             "faithfulness", FactVerdict, ref, sources, ("facts", _labelled("F", facts)), tokens=100
         )
@@ -161,7 +161,7 @@ class Judge:
 
 
 def _case(window: Window, gap: GapRow, evidence: Sequence[Turn]) -> str:
-    """A gap with its utterance and with what resolves it."""
+    """A gap with its utterance and the messages that resolve it."""
     turn = next((turn for turn in window.turns if turn.id == gap.utterance), None)
     said = gap.quote if turn is None else turn_lines([turn])[0]
     earlier = "\n".join(turn_lines(evidence))

@@ -26,7 +26,7 @@ def agreement(items: list[list[object]]) -> AnnotatorAgreement:
     return built
 
 
-def test_kappa_is_that_of_the_worked_example() -> None:
+def test_kappa_equals_the_worked_example() -> None:
     items = [[category for category, count in enumerate(row) for _ in range(count)] for row in COUNTS]
     built = agreement(items)  # type: ignore[arg-type]
     assert built.observed == pytest.approx(0.378, abs=5e-4)
@@ -38,11 +38,11 @@ def test_full_agreement_on_different_labels_is_one() -> None:
     assert (built.observed, built.kappa) == (1, 1)
 
 
-def test_one_label_throughout_leaves_nothing_to_correct_for() -> None:
+def test_kappa_is_undefined_if_all_labels_are_the_same() -> None:
     built = agreement([["a", "a"], ["a", "a"]])
     assert (built.observed, built.kappa) == (1, None)
 
 
-def test_a_lone_annotator_agrees_with_nobody() -> None:
+def test_a_single_annotator_has_no_agreement() -> None:
     built = agreement([["a"], ["b"]])
     assert (built.observed, built.kappa) == (None, None)

@@ -31,7 +31,7 @@ def prepared(tmp_path: Path, *messages: dict[str, object]) -> dict[str, Dialogue
     return BenchmarkFolder(tmp_path / "out").prepare(dialogues)
 
 
-def test_a_dialogue_is_what_is_left_after_edits_and_deletions(tmp_path: Path) -> None:
+def test_edits_and_deletions_are_applied_to_a_dialogue(tmp_path: Path) -> None:
     prepared(
         tmp_path,
         post("a", "first", reply_to="z", author={"id": "u1", "name": "Ana", "bot": True}),
@@ -47,7 +47,7 @@ def test_a_dialogue_is_what_is_left_after_edits_and_deletions(tmp_path: Path) ->
     ]
 
 
-def test_channels_of_equal_name_in_two_namespaces_stay_apart(tmp_path: Path) -> None:
+def test_channels_with_the_same_name_in_two_namespaces_stay_separate(tmp_path: Path) -> None:
     names = prepared(
         tmp_path,
         post("a", "x"),
@@ -60,7 +60,7 @@ def test_channels_of_equal_name_in_two_namespaces_stay_apart(tmp_path: Path) -> 
     assert [dialogue.turns[0].text for dialogue in names.values()] == ["x", "y", "z", "w"]
 
 
-def test_entries_that_are_no_messages_are_counted_and_cost_no_other(tmp_path: Path) -> None:
+def test_invalid_entries_are_counted_and_do_not_affect_others(tmp_path: Path) -> None:
     path = written(tmp_path, post("a", "x"), {"channel": "yard"}, post("b", "y"), post("b", "another text"))
     dialogues, refused = read_dialogues([(path, "messages")])
     assert [turn.text for turn in dialogues["yard"]] == ["x", "y"]
@@ -76,12 +76,14 @@ def dialogue(windows: int) -> Dialogue:
     ("most", "chosen"),
     [(None, [3, 4, 5, 6, 7, 8, 9, 10, 11]), (3, [3, 6, 9]), (4, [3, 5, 7, 9]), (20, list(range(3, 12)))],
 )
-def test_windows_need_their_history_and_are_evenly_spread(most: int | None, chosen: list[int]) -> None:
+def test_windows_with_enough_history_are_chosen_evenly_spread(most: int | None, chosen: list[int]) -> None:
     places = choose_windows({"d": dialogue(12)}, min_history=3000, most=most)
     assert [place.window.ref.index for place in places] == chosen
     assert all(place.history_tokens == 1000 * place.window.ref.index for place in places)
 
 
-def test_a_dialogue_without_a_window_that_has_enough_history_is_said_to_be_short() -> None:
-    with pytest.raises(BenchmarkError, match=r"^no full window has 7,000 tokens .* longest has 2,000: lower"):
+def test_the_error_for_too_little_history_names_the_longest() -> None:
+    with pytest.raises(
+        BenchmarkError, match=r"^no full window has 7,000 tokens .* longest has 2,000\): lower"
+    ):
         choose_windows({"d": dialogue(3)}, min_history=7000, most=None)

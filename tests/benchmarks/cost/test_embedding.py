@@ -38,13 +38,13 @@ def test_onnx_is_measured_against_itself_over_the_windows_of_a_folder(tmp_path: 
     assert cost["memory_mb"] > 90, "the weights alone are that large"
 
 
-def test_a_folder_without_dialogues_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_dialogues_is_refused_with_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["bench", "embedding", str(tmp_path)])
     assert result.exit_code == 2
     assert result.output == f"Error: {tmp_path} has no dialogues/*.jsonl with a closed window\n"
 
 
-def test_a_model_that_is_not_there_is_named(tmp_path: Path, sample: Path) -> None:
+def test_the_error_for_a_missing_model_names_it(tmp_path: Path, sample: Path) -> None:
     (tmp_path / "dialogues").mkdir()
     shutil.copy(sample, tmp_path / "dialogues")
     arguments = ["bench", "embedding", str(tmp_path), "--backend", "onnx", "--embedding-model", "./nowhere"]

@@ -11,7 +11,7 @@ from support.commands import run
 SAMPLE = Path(__file__).resolve().parents[3] / "samples" / "harbor.jsonl"
 
 
-def test_a_channel_is_told_again_in_other_words_and_its_vocabulary_grows_ever_more_slowly() -> None:
+def test_a_generated_channel_uses_new_words_and_its_vocabulary_grows_ever_more_slowly() -> None:
     dialogues = read_dialogues([SAMPLE])
     windows = list(grown_windows(dialogues, 150_000))
     assert windows == list(grown_windows(dialogues, 150_000)), "the same for the same seed"
@@ -31,14 +31,14 @@ def test_a_channel_is_told_again_in_other_words_and_its_vocabulary_grows_ever_mo
     assert 0.5 < heaps_exponent(dialogues) < 0.9
 
 
-def test_every_turn_of_a_telling_has_its_tokens_and_a_time_that_does_not_run_back() -> None:
+def test_every_generated_turn_has_its_token_count_and_times_never_go_back() -> None:
     windows = list(islice(grown_windows(read_dialogues([SAMPLE]), 120_000), 110))
     times = [turn.ts for window in windows for turn in window.turns]
     assert times == sorted(times)
     assert max(window.tokens for window in windows) <= 1024
 
 
-def test_the_command_measures_and_writes_what_it_measured(tmp_path: Path) -> None:
+def test_the_command_measures_and_writes_the_figures(tmp_path: Path) -> None:
     report, plot = tmp_path / "history.json", tmp_path / "history.svg"
     options = ["--tokens", "2e4", "--windows", "2", "--json", str(report), "--plot", str(plot)]
     run("bench", "history", SAMPLE, *options)
@@ -49,7 +49,7 @@ def test_the_command_measures_and_writes_what_it_measured(tmp_path: Path) -> Non
     assert plot.read_text().startswith("<svg")
 
 
-def test_sizes_that_are_no_numbers_are_refused_in_one_line() -> None:
+def test_sizes_that_are_not_numbers_are_refused_with_one_line() -> None:
     done = run("bench", "history", SAMPLE, "--tokens", "many", check=False)
     assert done.returncode == 2
     assert "many should be numbers of at least 10000, like 1e5,1e6" in done.stderr

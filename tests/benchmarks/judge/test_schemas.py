@@ -23,7 +23,7 @@ def parse(answer: Any, schema: Any = SCHEMA) -> Any:
     return parse_answer(json.dumps(answer), schema, Usage(), finished=True)
 
 
-def test_an_answer_with_a_verdict_for_every_item_is_read() -> None:
+def test_an_answer_with_a_verdict_for_every_item_is_valid() -> None:
     answer = parse({"U0": COVERED, "U1": {**COVERED, "covered": False}})
     assert (answer.U0.cited, answer.U1.cited) == ({1}, set())
 
@@ -40,12 +40,12 @@ def test_an_answer_with_a_verdict_for_every_item_is_read() -> None:
     ],
     ids=["left out", "added", "no such sentence", "negative", "covered by nothing", "half covered"],
 )
-def test_an_answer_that_skips_adds_or_cites_what_is_not_there_is_invalid(answer: Any) -> None:
+def test_an_answer_with_missing_extra_or_nonexistent_items_is_invalid(answer: Any) -> None:
     with pytest.raises(BadAnswer, match="does not match the schema"):
         parse(answer)
 
 
-def test_a_memory_that_contains_something_has_to_show_it() -> None:
+def test_a_verdict_that_a_memory_contains_something_must_cite_it() -> None:
     verdict = {"needed": "Turin", "found": " ", "missing": "", "contained": True}
     with pytest.raises(BadAnswer):
         parse({"G0": verdict}, keyed(MemoryVerdict, ("G0",)))
@@ -60,7 +60,7 @@ def test_the_schema_asks_for_the_grounds_before_the_decision() -> None:
         assert schema["properties"]["sentences"]["items"] == {"type": "integer", "minimum": 0, "maximum": 2}
 
 
-def test_facts_are_a_list_for_every_sentence() -> None:
+def test_there_is_a_list_of_facts_for_every_sentence() -> None:
     assert parse({"S0": ["a", "b"], "S1": []}, facts_of(("S0", "S1"))).S1 == []
     with pytest.raises(BadAnswer):
         parse({"S0": ["a"]}, facts_of(("S0", "S1")))

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from backscroll.benchmarks.memory.ablations import COMPARED
+from backscroll.benchmarks.memory.compared import COMPARED
 from backscroll.operators.memory import excerpt as module
-from backscroll.operators.memory.request import MemoryRequest
+from backscroll.operators.memory.request import MemoryParameters, MemoryRequest
+from backscroll.operators.memory.verbatim import build_verbatim
 from support.building import HashingEmbedder, history_of, windows_of
 
 
@@ -16,6 +17,9 @@ def test_the_memory_of_all_also_takes_turns_that_an_excerpt_leaves_out(
     embedder = HashingEmbedder()
     *before, window = windows_of([["the bilge pump leaks"], ["lunch?"], ["no"], ["did the bilge pump come?"]])
     history = history_of(before, embedder=embedder).as_of(3)
-    request = MemoryRequest(window.turns, [], history, embedder)
-    assert {entry.turn.seq for entry in COMPARED["backscroll"](request)} == {2}
-    assert {entry.turn.seq for entry in COMPARED["backscroll-of-all"](request)} == {0, 1, 2}
+    request = MemoryRequest(window.turns, [], history, MemoryParameters(embedder))
+    found = {
+        name: {entry.turn.seq for entry in build_verbatim(COMPARED.get(name), request).turns}
+        for name in ("backscroll", "backscroll-of-all")
+    }
+    assert found == {"backscroll": {2}, "backscroll-of-all": {0, 1, 2}}

@@ -1,5 +1,5 @@
-"""Benchmarks with a language model: a real server that answers by the schema it is given, or a cassette
-of its answers. It is no model, so of quality these tests say nothing."""
+"""Benchmarks with a language model: a real server that answers according to the schema, or a cassette.
+The server has no model behind it, so these tests say nothing about quality."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def properties(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def part(request: dict[str, Any], name: str) -> str:
-    """What stands between the fence lines of a part."""
+    """The text between the fence lines of a part."""
     user = str(request["messages"][1]["content"])
     fence = user[:16]
     return user.partition(f"{fence} {name} begins\n")[2].partition(f"\n{fence} {name} ends")[0]
 
 
 def judges_memory(request: dict[str, Any]) -> dict[str, Any]:
-    """A memory that speaks of Turin contains whatever Turin resolves."""
+    """A memory that mentions Turin contains whatever Turin resolves."""
     cases = part(request, "gaps").split("\n[")  # further lines of a case are indented
     held = "Turin" in part(request, "memory")
     verdicts = {}
@@ -50,7 +50,7 @@ def judges_memory(request: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def judge(server: ChatServer) -> ChatServer:
-    """A server that writes summaries with the word Turin in them and looks for it in memories."""
+    """A server that writes summaries with the word Turin, and looks for it in memories."""
     server.answers |= {
         "segment_summary": {"summary": TURIN},
         "running_summary": {"summary": f"Still: {TURIN}"},
@@ -67,7 +67,7 @@ def figures(path: Path) -> dict[str, Any]:
 PLAIN = ("--embedding-model", "none", "--detector", "rules")
 
 
-def test_memories_that_a_model_writes_are_judged_by_one(judge: ChatServer, folder: Path) -> None:
+def test_model_written_memories_are_judged_by_a_model(judge: ChatServer, folder: Path) -> None:
     out = folder / "out.json"
     strategies = ("--strategy", "incremental", "--strategy", "hierarchical", "--strategy", "recent")
     result = bench("memory", folder, *PLAIN, *strategies, "--llm", judge.url, "--json", out)
@@ -93,7 +93,7 @@ def test_memories_that_a_model_writes_are_judged_by_one(judge: ChatServer, folde
     }
 
 
-def test_a_judge_can_be_compared_with_the_ids(judge: ChatServer, folder: Path) -> None:
+def test_a_judge_can_be_compared_with_judging_by_ids(judge: ChatServer, folder: Path) -> None:
     out = folder / "out.json"
     options = ("--strategy", "recent", "--strategy", "full", "--judge", "--judge-llm", judge.url)
     result = bench("memory", folder, *PLAIN, *options, "--json", out)
@@ -105,7 +105,7 @@ def test_a_judge_can_be_compared_with_the_ids(judge: ChatServer, folder: Path) -
     assert (rows["full"]["all"], rows["full"]["agreement"]) == (0.6667, 0.6667)
 
 
-def test_a_judge_without_a_valid_answer_is_asked_again_and_then_counts_as_no_verdict(
+def test_an_invalid_answer_of_the_judge_is_retried_and_then_counts_as_no_verdict(
     judge: ChatServer, folder: Path
 ) -> None:
     judge.answers["memory_recall"] = {"G0": {"needed": "", "found": "", "missing": "", "contained": False}}
@@ -120,7 +120,7 @@ def test_a_judge_without_a_valid_answer_is_asked_again_and_then_counts_as_no_ver
     assert "no answer: 1 memory_recall: schema" in result.output
 
 
-def test_an_interrupted_measurement_goes_on_from_its_cassette(judge: ChatServer, folder: Path) -> None:
+def test_an_interrupted_measurement_resumes_from_its_cassette(judge: ChatServer, folder: Path) -> None:
     out, tape = folder / "out.json", folder / "tape.jsonl"
     arguments = ("memory", folder, *PLAIN, "--strategy", "incremental", "--json", out, "--record", tape)
     assert bench(*arguments, "--llm", judge.url).exit_code == 0
@@ -141,7 +141,7 @@ def test_an_interrupted_measurement_goes_on_from_its_cassette(judge: ChatServer,
     assert again == first
 
 
-def test_a_server_that_stops_answering_ends_the_run_with_one_line(
+def test_the_run_ends_with_one_line_if_the_server_stops_answering(
     judge: ChatServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BACKSCROLL_LLM_RETRIES", "0")
@@ -156,14 +156,14 @@ def test_a_server_that_stops_answering_ends_the_run_with_one_line(
     assert "run the command again to continue" in result.output
 
 
-def test_what_needs_a_model_says_so(folder: Path) -> None:
+def test_the_error_for_a_missing_model_says_what_needs_it(folder: Path) -> None:
     for needs in (("--strategy", "incremental"), ("--judge",), ("--detector", "llm")):
         result = bench("memory", folder, "--embedding-model", "none", *needs)
         assert result.exit_code == 2
         assert f"{' '.join(needs)} needs a language model: set --llm" in result.output
 
 
-def test_of_several_models_the_judge_has_to_be_named(judge: ChatServer, folder: Path) -> None:
+def test_the_judge_must_be_named_if_the_server_has_several_models(judge: ChatServer, folder: Path) -> None:
     judge.models = ["big", "small"]
     result = bench("memory", folder, *PLAIN, "--strategy", "recent", "--judge", "--llm", judge.url)
     assert result.exit_code == 2
@@ -174,7 +174,7 @@ def test_of_several_models_the_judge_has_to_be_named(judge: ChatServer, folder: 
     assert figures(out)["judge"]["model"] == "big"
 
 
-def test_a_result_that_could_not_be_written_is_told_before_the_model_is_asked(
+def test_an_output_that_cannot_be_written_is_reported_before_the_model_is_asked(
     judge: ChatServer, folder: Path
 ) -> None:
     result = bench("memory", folder, *PLAIN, "--llm", judge.url, "--json", folder / "nowhere" / "out.json")
@@ -183,7 +183,7 @@ def test_a_result_that_could_not_be_written_is_told_before_the_model_is_asked(
     assert judge.requests == []
 
 
-def test_a_models_gaps_are_guarded_and_what_it_did_not_answer_is_counted(
+def test_gaps_of_a_model_are_checked_and_missing_answers_are_counted(
     server: ChatServer, folder: Path
 ) -> None:
     gap = {"gap_reason": "", "evidence_need_query": "where it lands", "keywords": []}
@@ -219,7 +219,7 @@ def test_a_models_gaps_are_guarded_and_what_it_did_not_answer_is_counted(
 
 
 def cites(first: str, last: str) -> Any:
-    """Verdicts on items that are decided for, by sentence 0, if the item speaks of Turin or is the first."""
+    """Verdicts that are positive, citing sentence 0, if the item mentions Turin or is the first."""
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         verdicts = {}
@@ -232,7 +232,7 @@ def cites(first: str, last: str) -> Any:
 
 
 def checks(request: dict[str, Any]) -> dict[str, Any]:
-    """Facts with a query mark are errors of linking."""
+    """Facts with a question mark are linking errors."""
     lines = part(request, "facts").split("\n")
     kinds = ["linking error" if "?" in line else "no error" for line in lines]
     return {
@@ -253,7 +253,7 @@ def summary_judge(server: ChatServer) -> ChatServer:
 
 @pytest.fixture
 def summaries(folder: Path) -> Path:
-    """The extractive summaries of a replay, the third window's rewritten as two sentences."""
+    """The extractive summaries of a replay, with the third window's rewritten as two sentences."""
     out = folder / "mine.jsonl"
     options = ("--strategy", "recent", "--embedding-model", "none", "--out", out)
     done = CliRunner().invoke(main, ["replay", str(folder / "dialogues" / "d.jsonl"), *map(str, options)])
@@ -265,7 +265,7 @@ def summaries(folder: Path) -> Path:
     return out
 
 
-def test_summaries_are_measured_by_the_papers_metrics(
+def test_summaries_are_measured_with_the_papers_metrics(
     summary_judge: ChatServer, folder: Path, summaries: Path
 ) -> None:
     out = folder / "out.json"
@@ -287,7 +287,7 @@ def test_summaries_are_measured_by_the_papers_metrics(
     assert list(properties(asked)) == ["G0"]  # gaps that the memory does not resolve are not asked about
 
 
-def test_a_metric_that_was_not_judged_is_unknown_and_not_zero(
+def test_an_unjudged_metric_is_unknown_rather_than_zero(
     summary_judge: ChatServer, folder: Path, summaries: Path
 ) -> None:
     summary_judge.answers["gap_resolution"] = {"G0": {"expressed": True}}
@@ -305,7 +305,7 @@ def test_a_metric_that_was_not_judged_is_unknown_and_not_zero(
     }
 
 
-def test_without_memory_gap_completeness_is_unknown_and_counts_as_zero_in_the_composite(
+def test_gap_completeness_without_memory_is_unknown_and_zero_in_the_composite(
     summary_judge: ChatServer, folder: Path, summaries: Path
 ) -> None:
     records = [json.loads(line) for line in summaries.read_text().splitlines()]
@@ -317,7 +317,7 @@ def test_without_memory_gap_completeness_is_unknown_and_counts_as_zero_in_the_co
     assert row["composite"] == (0.5 + 0 + 0.5 + 0.5) / 4
 
 
-def test_a_judge_can_decide_what_the_memory_holds(
+def test_a_judge_can_decide_what_the_memory_contains(
     summary_judge: ChatServer, folder: Path, summaries: Path
 ) -> None:
     summary_judge.answers["memory_recall"] = lambda request: {
@@ -331,7 +331,7 @@ def test_a_judge_can_decide_what_the_memory_holds(
     assert row["gap_completeness"] == pytest.approx(1 / 3, abs=1e-4)  # the first of three is expressed
 
 
-def test_records_that_do_not_belong_to_the_benchmark_are_refused(
+def test_records_from_another_benchmark_are_refused(
     summary_judge: ChatServer, folder: Path, summaries: Path
 ) -> None:
     record = Summary.from_json(summaries.read_bytes().splitlines()[0])
@@ -347,7 +347,7 @@ def test_records_that_do_not_belong_to_the_benchmark_are_refused(
     assert "secret" not in result.output
 
 
-def test_a_file_of_several_strategies_has_a_row_for_each_and_missing_windows_are_told(
+def test_a_file_with_several_strategies_gets_a_row_for_each_and_missing_windows_are_reported(
     folder: Path, summaries: Path
 ) -> None:
     benchmark = read_benchmark(folder, None)
@@ -364,7 +364,7 @@ def test_a_file_of_several_strategies_has_a_row_for_each_and_missing_windows_are
         match_records(benchmark, [summaries, summaries])
 
 
-def test_of_two_records_of_a_window_the_higher_revision_holds(folder: Path, summaries: Path) -> None:
+def test_the_higher_revision_of_two_records_of_a_window_counts(folder: Path, summaries: Path) -> None:
     benchmark = read_benchmark(folder, None)
     last = json.loads(summaries.read_text().splitlines()[-1])
     newer = {**last, "revision": 2, "summary": "Newer."}

@@ -35,7 +35,7 @@ def asked(server: ChatServer, work: Callable[[CountedModel], Awaitable[Y]]) -> t
 
 
 def numbered(server: ChatServer, *stages: str) -> None:
-    """Have the server answer the questions of these stages with a number each."""
+    """Make the server answer the questions of these stages, each with a number."""
     given = iter(range(1000))
     for stage in stages:
         server.answers[stage] = lambda _: {"summary": f"Summary {next(given)}."}
@@ -66,7 +66,7 @@ async def built(
     return [item.text for item in memory.items], memory.degraded
 
 
-def test_a_running_summary_meets_every_window_once_and_in_order(server: ChatServer) -> None:
+def test_a_running_summary_reads_every_window_once_in_order(server: ChatServer) -> None:
     numbered(server, "segment_summary", "running_summary")
     windows = chat("The ship is late.", "It comes on Friday.", "Berth nine.", "Never asked.")
 
@@ -86,7 +86,7 @@ def test_a_running_summary_meets_every_window_once_and_in_order(server: ChatServ
     assert (model.usage.prompt, model.failures) == (300, {})
 
 
-def test_after_a_failed_update_the_memories_are_the_old_ones_and_say_so(server: ChatServer) -> None:
+def test_after_a_failed_update_the_old_memories_are_used_and_marked_incomplete(server: ChatServer) -> None:
     numbered(server, "segment_summary", "running_summary")
     server.behaviours = ["answer", "not json", "not json", "answer"]  # each question is asked twice
     windows = chat("a", "b", "c", "d")
@@ -100,7 +100,7 @@ def test_after_a_failed_update_the_memories_are_the_old_ones_and_say_so(server: 
     assert model.failures == {"running_summary: invalid_json": 1}
 
 
-def test_a_hierarchy_merges_what_its_segments_say_and_shares_them_between_windows(server: ChatServer) -> None:
+def test_a_hierarchy_merges_its_segments_and_shares_them_between_windows(server: ChatServer) -> None:
     numbered(server, "segment_summary", "merged_summary")
     windows = [window([sized(seq, 2000)], seq) for seq in range(5)]
 
@@ -115,7 +115,7 @@ def test_a_hierarchy_merges_what_its_segments_say_and_shares_them_between_window
     assert "Summary 1." in users(server)[-1]
 
 
-def test_a_hierarchy_of_which_no_call_succeeds_has_no_text_and_says_so(server: ChatServer) -> None:
+def test_a_hierarchy_without_any_successful_call_is_empty_and_marked_incomplete(server: ChatServer) -> None:
     server.answers["segment_summary"] = {"summary": " "}
     found, model = asked(server, lambda model: built(model, Hierarchical(), chat("a", "b"), 1))
     assert found == ([], "memory: schema")
@@ -148,7 +148,7 @@ def test_an_answer_takes_the_time_of_who_asks_for_it_first(server: ChatServer) -
 
 @settings(database=None, deadline=None, max_examples=60)
 @given(st.lists(st.integers(4, 70), max_size=40), st.integers(0, 30))
-def test_segments_cover_all_turns_fit_their_size_and_overlap_by_no_more_than_is_allowed(
+def test_segments_cover_all_turns_within_their_size_and_overlap_limits(
     sizes: list[int], overlap: int
 ) -> None:
     turns = [sized(seq, tokens) for seq, tokens in enumerate(sizes)]
@@ -165,7 +165,7 @@ def test_segments_cover_all_turns_fit_their_size_and_overlap_by_no_more_than_is_
 
 @settings(database=None, deadline=None, max_examples=60)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=20))
-def test_groups_keep_the_order_and_at_least_halve_the_number(sizes: list[int]) -> None:
+def test_groups_keep_the_order_and_are_at_most_half_as_many(sizes: list[int]) -> None:
     texts = [" ".join(["word"] * size) for size in sizes]
     grouped = list(groups(texts, size=50))
     assert [text for group in grouped for text in group] == texts
@@ -176,5 +176,5 @@ def test_groups_keep_the_order_and_at_least_halve_the_number(sizes: list[int]) -
 @pytest.mark.parametrize(
     ("budget", "kept"), [(20, "One two. Three four five."), (6, "One two."), (2, "One"), (0, "")]
 )
-def test_a_text_is_cut_after_a_sentence_or_else_after_a_word(budget: int, kept: str) -> None:
+def test_a_text_is_cut_after_a_sentence_if_possible_or_else_after_a_word(budget: int, kept: str) -> None:
     assert within("One two. Three four five.", budget) == kept

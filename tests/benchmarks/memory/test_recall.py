@@ -43,7 +43,7 @@ def write_gaps(folder: Path, rows: list[dict]) -> Path:  # type: ignore[type-arg
     return folder
 
 
-def test_recall_counts_a_gap_when_one_alternative_is_there_as_a_whole(folder: Path) -> None:
+def test_recall_counts_a_gap_if_one_alternative_is_complete(folder: Path) -> None:
     benchmark = read_benchmark(folder, HashingEmbedder())
     measured = {name: Measured() for name in ("ideal", "recent", "none")}
     for row in benchmark.windows:
@@ -58,7 +58,7 @@ def test_recall_counts_a_gap_when_one_alternative_is_there_as_a_whole(folder: Pa
     assert 0 < recent["tokens_max"] <= 1024
 
 
-def test_what_was_not_judged_counts_neither_for_nor_against(folder: Path) -> None:
+def test_unjudged_gaps_are_left_out_of_the_recall(folder: Path) -> None:
     benchmark = read_benchmark(folder, None)
     (row,) = benchmark.windows
     memory = built(benchmark, "recent")  # holds the second gap's evidence alone
@@ -69,15 +69,15 @@ def test_what_was_not_judged_counts_neither_for_nor_against(folder: Path) -> Non
     assert (figures["judged_by"], figures["agreement"], figures["relational"]) == ("model", 0.5, None)
 
 
-def test_a_window_that_is_cut_otherwise_than_annotated_is_refused(folder: Path) -> None:
+def test_a_window_that_differs_from_its_annotation_is_refused(folder: Path) -> None:
     write_gaps(folder, [{"dialogue": "d", "window": 0, "ids": ["m0", "m7"], "gaps": []}])
-    with pytest.raises(BenchmarkError, match="window 0 of d is not cut as annotated"):
+    with pytest.raises(BenchmarkError, match=r"window 0 of d has other messages than gaps\.jsonl says"):
         read_benchmark(folder, None)
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_damaged_line_names_it(tmp_path: Path) -> None:
     (tmp_path / "gaps.jsonl").write_text('{"dialogue": "d"}\n')
-    with pytest.raises(BenchmarkError, match=r"gaps\.jsonl:1: not a window of annotated gaps"):
+    with pytest.raises(BenchmarkError, match=r"gaps\.jsonl:1: not a window with annotated gaps"):
         read_gaps(tmp_path / "gaps.jsonl")
 
 
@@ -99,7 +99,7 @@ def test_recorded_gaps_need_their_file(folder: Path) -> None:
     assert "has no detected.jsonl: use --detector rules" in result.output
 
 
-def test_a_plot_places_recall_upward_and_time_to_the_right() -> None:
+def test_a_plot_has_recall_on_the_vertical_and_time_on_the_horizontal_axis() -> None:
     row = {"build_ms_p50": 1.0, "all": 0.5}
     svg = memory_plot({"a<b": row, "slow": {"build_ms_p50": 100.0, "all": 0.9}}, "title")
     assert "a&lt;b" in svg
@@ -109,7 +109,7 @@ def test_a_plot_places_recall_upward_and_time_to_the_right() -> None:
     assert slow_y < fast_y
 
 
-def test_a_detector_agrees_by_the_utterances_it_names(folder: Path) -> None:
+def test_agreement_of_a_detector_compares_the_utterances_it_names(folder: Path) -> None:
     benchmark = read_benchmark(folder, None)
     (row,) = benchmark.windows
     found = DetectorOutput({row: tuple(Gap(utterance, "", "", "", ()) for utterance in "abbc")})
@@ -120,7 +120,7 @@ def test_a_detector_agrees_by_the_utterances_it_names(folder: Path) -> None:
     )
 
 
-def test_a_dialogue_behind_others_has_the_same_windows_in_a_longer_channel(folder: Path) -> None:
+def test_prepending_other_dialogues_keeps_the_windows_of_a_dialogue(folder: Path) -> None:
     benchmark, embedder = read_benchmark(folder, HashingEmbedder()), HashingEmbedder()
     sample = Path(__file__).resolve().parents[3] / "samples" / "harbor.jsonl"
     longer = behind(benchmark, [sample, sample], embedder)

@@ -1,4 +1,4 @@
-"""The formulas of the paper's appendix B on verdicts made by hand, with values worked out by hand."""
+"""The formulas of the paper's appendix B, for hand-made verdicts with results worked out by hand."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def test_window_completeness_is_the_share_of_salient_utterances_that_a_sentence_
     assert window_completeness([]) is None
 
 
-def test_gap_completeness_is_the_share_of_the_gaps_in_memory_and_none_without_any() -> None:
+def test_gap_completeness_is_the_share_of_gaps_in_memory_or_none_without_gaps() -> None:
     assert gap_completeness([{3}, set(), set()]) == pytest.approx(1 / 3)
     assert gap_completeness([]) is None
 
 
-def test_conciseness_counts_a_sentence_once_whatever_it_serves() -> None:
+def test_conciseness_counts_each_sentence_once() -> None:
     # Sentences 0 and 1 cover utterances, 1 and 4 resolve gaps, 2 and 3 do nothing: 3 of 5.
     assert conciseness(5, [{0}, {0, 1}, set()], [{1}, {4}]) == pytest.approx(3 / 5)
     assert conciseness(2, [set()], []) == 0
     assert conciseness(0, [], []) is None
 
 
-def test_faithfulness_weighs_facts_and_not_sentences() -> None:
+def test_faithfulness_counts_facts_rather_than_sentences() -> None:
     # One fact of one, two of five, none at all: 3 of 6, where the mean of the sentences would be 0.7.
     assert faithfulness([[True], [True, True, False, False, False], []]) == pytest.approx(3 / 6)
     assert faithfulness([[], []]) is None
@@ -48,7 +48,7 @@ def test_faithfulness_weighs_facts_and_not_sentences() -> None:
         ((0.7186, 0.0, 0.6433, 0.8707), 0.5582),  # no memory: its gap completeness counts as 0
     ],
 )
-def test_the_composite_is_the_published_one_of_the_published_parts(
+def test_the_composite_of_the_published_metrics_equals_the_published_one(
     parts: tuple[float, float, float, float], published: float
 ) -> None:
     window, gap, concise, faithful = parts
@@ -56,16 +56,16 @@ def test_the_composite_is_the_published_one_of_the_published_parts(
     assert value == pytest.approx(published, abs=0.0001)
 
 
-def test_the_composite_is_unknown_when_a_part_is() -> None:
+def test_the_composite_is_unknown_if_one_metric_is() -> None:
     assert composite(window=0.5, gap=None, concise=0.5, faithful=0.5) is None
 
 
-def test_windows_without_a_value_are_left_out_of_the_mean() -> None:
+def test_windows_without_a_value_are_excluded_from_the_mean() -> None:
     assert mean_of_known([0.2, None, 0.6]) == pytest.approx(0.4)
     assert mean_of_known([None]) is None
 
 
-def test_a_summary_has_the_metrics_that_its_verdicts_allow() -> None:
+def test_only_metrics_with_verdicts_are_computed_for_a_summary() -> None:
     verdicts = SummaryVerdicts(4, [{0}, set()], [{2}], [[True, False], [True], [], [True]])
     assert verdicts.metrics == {
         "window_completeness": 0.5,

@@ -253,7 +253,7 @@ def test_a_failing_annotator_ends_the_build_with_one_line_and_what_was_answered_
     assert done.exit_code == 2
     (line,) = [line for line in done.output.splitlines() if line.startswith("Error: ")]
     assert f"annotator oak: {servers[1].url}/v1: {told}" in line
-    assert line.endswith("its answers are kept: run it again to go on")
+    assert line.endswith("its answers are kept: run the command again to resume")
     assert "SECRET" not in done.output
     assert not (out / "gaps.jsonl").exists()
     assert answers(out)["oak"] == 1
@@ -325,8 +325,8 @@ def test_what_cannot_be_built_is_said_in_one_line(
         (arguments(chat, out, *[url] * 4), "4 annotators: use --llm one to three times"),
         (arguments(chat, out, f"{url}#elm"), "has no model 'elm': it offers lime"),
         (arguments(chat, out, "http://127.0.0.1:9"), "no connection: start it"),
-        (arguments(chat, elsewhere, url), "holds a benchmark that was not built here"),
-        (arguments(tmp_path / "empty.jsonl", out, url), "the files hold no message"),
+        (arguments(chat, elsewhere, url), "contains a benchmark not built here"),
+        (arguments(tmp_path / "empty.jsonl", out, url), "the files contain no messages"),
         ([*arguments(chat, out, url), "--min-history", "9000"], "no full window has 9,000 tokens of history"),
     ):
         done = CliRunner().invoke(main, command)
