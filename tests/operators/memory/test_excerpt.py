@@ -6,6 +6,7 @@ import pytest
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.memory import excerpt as module
+from backscroll.operators.memory.backscroll import rank_all
 from backscroll.operators.memory.excerpt import Excerpt, excerpt
 from backscroll.operators.memory.request import MemoryParameters, MemoryRequest
 from backscroll.operators.stream.windows import Window
@@ -69,3 +70,13 @@ def test_the_memory_of_a_long_history_names_the_turns_as_they_stand_in_it(
     memory = remembered("backscroll", asking(history))
     assert {entry.turn.seq for entry in memory} >= {14, 15}
     assert all(entry.turn == history.turns(entry.turn.seq, entry.turn.seq)[0] for entry in memory)
+
+
+def test_all_turns_of_a_long_history_can_be_ranked_to_compare(
+    history: ChannelHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = remembered("backscroll", asking(history))
+    monkeypatch.setattr(module, "_RECENT", 1)
+    monkeypatch.setattr(module, "_FOUND", 0)
+    assert rank_all(asking(history)) == whole
+    assert {entry.turn.seq for entry in remembered("backscroll", asking(history))} <= {78, 79}
