@@ -1,1 +1,1 @@
-"""Training of the evidence ranker."""
+"""Train the evidence ranker."""

@@ -1,4 +1,4 @@
-"""Rows to learn from: question and turn for relevance, window and turn for evidence."""
+"""Training rows: pairs of question and turn for relevance, of window and turn for evidence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 
 THINNED = 3
-"""Of the turns that are no evidence, one in so many is learned from."""
+"""One in this many of the turns that are not evidence is used for training."""
 
 
 _THINNED_QUESTIONS = 5
@@ -56,7 +56,7 @@ class WindowExample:
 
 
 def question_rows(dialogue: Dialogue, questions: Sequence[Question], *, vectors: bool) -> tuple[Array, Array]:
-    """`RELEVANCE` rows and labels: every answering turn, and one of five of the others."""
+    """`RELEVANCE` rows and labels: every answering turn, and one in five of the others."""
     history = dialogue.histories[dialogue.key].as_of(1 << 30)
     places = {history.turn(seq).id: seq for seq in range(history.before_seq)}
     asked = [question for question in questions if question.evidence & places.keys()]
@@ -80,7 +80,7 @@ def question_rows(dialogue: Dialogue, questions: Sequence[Question], *, vectors:
 def window_request(
     dialogue: Dialogue, row: WindowRow, detector: GapDetector, *, vectors: bool, max_gaps: int = 8
 ) -> MemoryRequest:
-    """What a strategy is asked for a window."""
+    """The request that a strategy gets for a window."""
     window = dialogue.windows[row.window]
     return MemoryRequest(
         turns=window.turns,
@@ -91,7 +91,7 @@ def window_request(
 
 
 def window_example(request: MemoryRequest, row: WindowRow, relevance: AdditiveModel) -> WindowExample:
-    """The rows of a window; a turn that any alternative of any gap names is evidence."""
+    """The rows of a window; a turn counts as evidence if any alternative of any gap contains it."""
     evidence = {id_ for gap in row.gaps for alternative in gap.evidence for id_ in alternative}
     seqs = range(request.history.before_seq)
     labels = np.array([request.history.turn(seq).id in evidence for seq in seqs], np.float64)
@@ -100,7 +100,7 @@ def window_example(request: MemoryRequest, row: WindowRow, relevance: AdditiveMo
 
 
 def stacked(examples: Iterable[WindowExample]) -> tuple[Array, Array]:
-    """Rows and labels of several windows: all evidence, and one of `THINNED` of the other turns."""
+    """Rows and labels of several windows: all evidence, and one in `THINNED` of the other turns."""
     rows, labels = list[Array](), list[Array]()
     for example in examples:
         kept = (example.labels == 1) | (np.arange(len(example.labels)) % THINNED == 0)

@@ -1,4 +1,4 @@
-"""Fitting an additive model: a ridge logistic regression and boosted stumps, averaged.
+"""Fit an additive model: the average of a ridge logistic regression and boosted stumps.
 
 Both are additive, so their mean is one slope and one staircase a feature. Everything is plain
 numpy and seeded: the same rows give the same model, and its numbers are rounded as they are shipped.
@@ -23,7 +23,7 @@ _PLACES = 4
 
 @dataclass(frozen=True, slots=True)
 class StumpSettings:
-    """How stumps are boosted: each round sees a random `share` of the features."""
+    """Settings for boosting stumps; each round sees a random `share` of the features."""
 
     rounds: int = 250
     rate: float = 0.05
@@ -49,7 +49,7 @@ def fit_logistic(rows: Array, labels: Array, names: Sequence[str], *, ridge: flo
         curvature = (design * (probability * (1 - probability))[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curvature + 1e-9 * np.eye(len(weights)), gradient)
         while (lower := _ridge_loss(design, labels, penalty, weights + step)) > loss + 1e-9:
-            step /= 2  # Newton overshoots where positives are rare
+            step /= 2  # Newton's method overshoots if positives are rare
         weights, loss = weights + step, lower
         if np.abs(step).max() < 1e-7:
             break
@@ -102,7 +102,7 @@ def fit_stumps(rows: Array, labels: Array, names: Sequence[str], settings: Stump
 def _best_split(
     bins: NDArray[np.intp], count: int, gradient: Array, curvature: Array, settings: StumpSettings
 ) -> tuple[float, int, float, float] | None:
-    """Gain, last bin on the left, and the values of both sides; None where no split is allowed."""
+    """Gain, last bin on the left, and the values of both sides; None if no split is allowed."""
     gradients = np.cumsum(np.bincount(bins, gradient, minlength=count))
     curvatures = np.cumsum(np.bincount(bins, curvature, minlength=count))
     sizes = np.cumsum(np.bincount(bins, minlength=count))
@@ -122,7 +122,7 @@ def _best_split(
 
 
 def mean_model(*models: dict[str, Any]) -> dict[str, Any]:
-    """The mean of additive models, rounded, without what rounds to nothing."""
+    """The mean of additive models, rounded, without terms that round to zero."""
     constant = sum(model["constant"] for model in models) / len(models)
     features: dict[str, Any] = {}
     for name in dict.fromkeys(name for model in models for name in model["features"]):

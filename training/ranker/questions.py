@@ -12,11 +12,11 @@ from typing import Any
 __all__ = ["LOCOMO", "REALTALK", "Question", "read_questions"]
 
 LOCOMO = ("26", "30")
-"""Conversations whose questions are learned from; 41 validates, the others are kept apart."""
+"""Conversations whose questions are used for training; 41 is for validation, the others are held out."""
 
 
 REALTALK = ("1", "3", "4", "5", "6", "7", "8", "10")
-"""Chats whose questions are learned from; 2 and 9 are kept apart."""
+"""Chats whose questions are used for training; 2 and 9 are held out."""
 
 
 _MOST_EVIDENCE = 4  # a question about more turns asks for a list
@@ -32,7 +32,7 @@ class Question:
 
 
 def read_questions(data: Path) -> Iterator[Question]:
-    """The questions that may be learned from, of the files under `data`."""
+    """The questions for training, from the files under `data`."""
     conversations = json.loads((data / "locomo" / "locomo10.json").read_text(encoding="utf-8"))
     for conversation in conversations:
         if (name := conversation["sample_id"]).removeprefix("conv-") in LOCOMO:

@@ -2,9 +2,9 @@
 
     python -m backscroll.training.ranker.train --bench ../shared/bench --data ../shared/data
 
-Learned from: the annotated gaps of the bench's `dev` and `train` parts except LoCoMo 48, which the
-project keeps out of all training, and the questions of `questions`. With `--evaluate FORM` nothing is
-written: every dialogue is measured by a ranker that never saw it nor its questions.
+Training data are the annotated gaps of the benchmark's `dev` and `train` parts, except LoCoMo 48, which is
+held out of all training, and the questions of `questions`. With `--evaluate FORM` nothing is written:
+each dialogue is evaluated with a ranker trained without it and its questions.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ NEVER = frozenset(("locomo-conv-48",))
 QUESTION_RIDGE, GAP_RIDGE = 10.0, 600.0
 
 
-STUMPS = 3  # ensembles of stumps, each with its own draw of features
+STUMPS = 3  # ensembles of stumps, each with its own random features
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Everything that is learned from or measured on, by dialogue."""
+    """All data for training and evaluation, by dialogue."""
 
     dialogues: dict[str, Dialogue]
     windows: dict[str, list[WindowRow]]
@@ -70,7 +70,7 @@ class Corpus:
 
     @classmethod
     def read(cls, bench: Path, data: Path, embedder: KeptVectors) -> Corpus:
-        """Record every dialogue of the parts, and the chats that only questions come from."""
+        """Record every dialogue of the benchmark parts, and the chats used only for their questions."""
         corpus = cls({}, {}, {}, {}, list(read_questions(data)))
         for part in PARTS:
             for path in sorted((bench / part / "dialogues").glob("*.jsonl")):
@@ -88,7 +88,7 @@ class Corpus:
 
 
 def train(corpus: Corpus, *, vectors: bool, leave_out: str | None = None) -> dict[str, Any]:
-    """The JSON of one form of the ranker, learned from all dialogues but one."""
+    """The JSON of one form of the ranker, trained on all dialogues except `leave_out`."""
     relevance = _train_relevance(corpus, vectors, leave_out)
     model = AdditiveModel.from_json(relevance)
     learned = [name for name in corpus.windows if name != leave_out and name not in NEVER]
@@ -98,7 +98,7 @@ def train(corpus: Corpus, *, vectors: bool, leave_out: str | None = None) -> dic
     rows = rows[:, [FEATURES.index(name) for name in names]]
     stumps = [fit_stumps(rows, labels, names, StumpSettings(seed=seed)) for seed in range(STUMPS)]
     evidence = mean_model(fit_logistic(rows, labels, names, ridge=GAP_RIDGE), mean_model(*stumps))
-    evidence["constant"] = round(evidence["constant"] - log(THINNED), 4)  # as likely as among all turns
+    evidence["constant"] = round(evidence["constant"] - log(THINNED), 4)  # corrects for thinning
     return {"relevance": relevance, "evidence": evidence}
 
 
@@ -117,7 +117,7 @@ def _train_relevance(corpus: Corpus, vectors: bool, leave_out: str | None) -> di
 
 
 def _examples(corpus: Corpus, name: str, relevance: AdditiveModel, vectors: bool) -> Iterable[WindowExample]:
-    """Every window twice: with the recorded gaps and with those of the rules, to lean on neither."""
+    """Every window twice, with the recorded gaps and with those of the rules, to depend on neither."""
     for row in corpus.windows[name]:
         for detector in (corpus.detectors[corpus.parts[name]], RulesDetector()):
             request = window_request(corpus.dialogues[name], row, detector, vectors=vectors)
@@ -126,7 +126,7 @@ def _examples(corpus: Corpus, name: str, relevance: AdditiveModel, vectors: bool
 
 
 def measure(corpus: Corpus, *, vectors: bool, say: Callable[[str], None]) -> None:
-    """Memory recall, each dialogue by a ranker that never saw it; recorded gaps, then the rules."""
+    """Measure memory recall on each dialogue with a ranker not trained on it, for recorded gaps and rules."""
     hits: dict[tuple[str, str], list[tuple[GapRow, bool]]] = {}
     for name, rows in corpus.windows.items():
         ranker = Ranker.from_json(train(corpus, vectors=vectors, leave_out=name))

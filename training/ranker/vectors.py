@@ -1,4 +1,4 @@
-"""Vectors kept in a file, so that a second training run embeds nothing."""
+"""Cache vectors in a file, so that a second training run embeds nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["KeptVectors"]
 
 
 class KeptVectors:
-    """An embedder that looks texts up first; `save` writes what is new."""
+    """An embedder with a cache; `save` writes it to a file."""
 
     def __init__(self, embedder: Embedder, path: Path | None) -> None:
         self._embedder = embedder

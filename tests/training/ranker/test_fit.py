@@ -14,14 +14,14 @@ def sampled(odds: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
     return (RANDOM.random(len(odds)) < 1 / (1 + np.exp(-odds))).astype(np.float64)
 
 
-def test_logistic_regression_finds_the_slopes_that_made_the_labels() -> None:
+def test_logistic_regression_recovers_the_slopes_behind_the_labels() -> None:
     model = fit_logistic(ROWS, sampled(2 * ROWS[:, 0] - ROWS[:, 1] - 1), ["a", "b"], ridge=0.01)
     assert model["constant"] == pytest.approx(-1, abs=0.15)
     assert model["features"]["a"]["slope"] == pytest.approx(2, abs=0.2)
     assert model["features"]["b"]["slope"] == pytest.approx(-1, abs=0.15)
 
 
-def test_newton_does_not_overshoot_where_positives_are_rare() -> None:
+def test_newtons_method_does_not_overshoot_with_rare_positives() -> None:
     labels = np.zeros(len(ROWS))
     labels[np.argsort(-ROWS[:, 0])[:12]] = 1
     model = fit_logistic(ROWS, labels, ["a", "b"], ridge=1.0)
@@ -42,7 +42,7 @@ def test_the_same_rows_give_the_same_model() -> None:
     )
 
 
-def test_a_mean_model_scores_the_mean() -> None:
+def test_a_mean_model_gives_the_mean_score() -> None:
     line = {"constant": 1.0, "features": {"a": {"slope": 2.0}}}
     stair = {"constant": 0.0, "features": {"a": {"steps": [[0.0, 3.0]]}}}
     model = AdditiveModel.from_json(mean_model(line, stair))
