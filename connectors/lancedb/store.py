@@ -105,10 +105,11 @@ class LanceStore:
         try:
             self.tables = Tables(path, fingerprint.embedder, dimensions, make=not reader)
             self._check(fingerprint)
+        except StoreError:
+            self.close()
+            raise
         except (OSError, ValueError, RuntimeError) as err:
             self.close()
-            if isinstance(err, StoreError):
-                raise
             raise StoreError(f"store {path} cannot be read: {first_line(err)}") from err
         self.answers = LanceAnswers(self.tables["answers"])
         vectors = self.tables.chunk_vectors
