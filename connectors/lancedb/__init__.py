@@ -1,1 +1,1 @@
-"""The durable history in LanceDB tables."""
+"""The durable history, stored in LanceDB tables."""

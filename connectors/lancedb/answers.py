@@ -1,4 +1,4 @@
-"""Paid answers of language models in a LanceDB store, and what they cost."""
+"""Paid answers of language models, stored in LanceDB, and their costs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class LanceAnswers:
         self._table = table
 
     def answer(self, key: ChannelKey, digest: str) -> str | None:
-        """The raw usable answer to a question, by its digest."""
+        """The stored raw answer to a prompt, by the prompt's digest, or None."""
         condition = f"{where(key)} AND digest = {literal(digest)} AND raw != ''"
         rows = self._table.rows(condition, ["raw"])
         return rows[0]["raw"] if rows else None
 
     def put_answer(self, paid: CachedAnswer) -> None:
-        """Keep an answer and what it cost."""
+        """Store an answer and its cost."""
         row = {
             "first_seq": paid.first_seq,
             "last_seq": paid.last_seq,
@@ -46,11 +46,11 @@ class LanceAnswers:
         self._table.add([{**place(paid.key), **row}])
 
     def erase(self, key: ChannelKey, seq: int) -> None:
-        """Forget every answer that rests on a turn of the window or of the memory."""
+        """Erase every answer based on a turn, whether in its window or in its memory."""
         self.erase_all(key, [seq])
 
     def erase_all(self, key: ChannelKey, seqs: Sequence[int]) -> None:
-        """As `erase`, for several turns in one commit. What the answers cost stays on the account."""
+        """Like `erase`, for several turns in one commit. The costs of erased answers are kept."""
         self._table.update(f"{where(key)} AND {depending_on(seqs)} AND raw != ''", {"raw": ""})
 
     def spent(self, day: date) -> Mapping[ChannelKey, int]:
@@ -76,10 +76,10 @@ class PaidTokens:
 
 
 def paid_tokens(path: Path | str) -> list[PaidTokens]:
-    """What the answers of a store cost, by day, channel, model and stage.
+    """The costs of a store's answers by day, channel, model and stage.
 
     Raises:
-        StoreError: there is no store.
+        StoreError: the store does not exist.
     """
     names = ["day", "namespace", "channel", "model", "stage"]
     tokens = ["prompt_tokens", "completion_tokens"]
@@ -90,7 +90,7 @@ def paid_tokens(path: Path | str) -> list[PaidTokens]:
     except (OSError, ValueError, RuntimeError) as err:
         if isinstance(err, StoreError):
             raise
-        raise StoreError(f"{path} holds no Backscroll history: {first_line(err)}") from err
+        raise StoreError(f"{path} is not a Backscroll store: {first_line(err)}") from err
     sums = [(name, "sum") for name in tokens]
     grouped = rows.group_by(names).aggregate([([], "count_all"), *sums]).to_pylist()
     return sorted(

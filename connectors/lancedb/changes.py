@@ -1,8 +1,8 @@
-"""Recorded turns change: what rests on them goes first, then the turns are replaced, then rebuilt.
+"""Change recorded turns: delete everything derived from them, replace the turns, then rebuild.
 
-The intent is written before anything else and removed after everything else, so a change that a crash
-interrupts is seen when the channel is loaded. The turns are replaced after all that was made of their
-old text is gone: where the new turns are found, nothing of the old ones is left.
+The intent is written first and removed last, so a change that a crash interrupts is noticed when the
+channel is loaded. Turns are replaced only after everything derived from their old text is deleted: if the
+store has the new turns, nothing of the old ones is left.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["begin_change", "chunk_rows", "finish_change"]
 def begin_change(
     tables: Tables, answers: LanceAnswers, key: ChannelKey, turns: Sequence[Turn], windows: Sequence[int]
 ) -> None:
-    """Replace recorded turns, and take away all that was made of them. Every write is one commit.
+    """Replace recorded turns and delete everything derived from them. Every write is one commit.
 
     Args:
-        tables: the store.
-        answers: its paid answers.
+        tables: the store's tables.
+        answers: the store's paid answers.
         key: the channel.
-        turns: the turns as they are to be.
-        windows: indexes of the windows that hold them.
+        turns: the new turns.
+        windows: indexes of the windows that contain them.
     """
     here, columns = where(key), place(key)
     seqs = sorted({turn.seq for turn in turns})
@@ -59,7 +59,7 @@ def begin_change(
 
 
 def finish_change(tables: Tables, recorded: RecordedWindow) -> None:
-    """Write the chunks, vectors, tokens and revision of a changed window, then take the intent away."""
+    """Write the chunks, vectors, tokens and revision of a changed window, then remove the intent."""
     ref, window = recorded.window.ref, recorded.window
     here = where(ref.key)
     this = f"{here} AND window = {ref.index}"

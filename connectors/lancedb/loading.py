@@ -1,4 +1,4 @@
-"""A channel's rows become its windows: what is committed, as it is, and what a change left undone."""
+"""Load a channel's committed windows from its rows, and find changes that were not finished."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class IncompleteError(StoreError):
 
 
 def load(tables: Tables, key: ChannelKey, *, clean: bool, exact_chunks: int | None = None) -> StoredChannel:
-    """What is committed of a channel.
+    """Load what is committed of a channel.
 
     Args:
-        tables: the store.
+        tables: the store's tables.
         key: the channel.
-        clean: delete what lies beyond the last window: nobody else writes the channel, and a crash
-            may have left something.
-        exact_chunks: of a channel with more chunks, their vectors are not read.
+        clean: delete rows beyond the last window, which a crash may have left. Only if nobody else writes
+            the channel.
+        exact_chunks: if the channel has more chunks than this, their vectors are not read.
 
     Raises:
-        IncompleteError: rows are missing; or somebody changed the channel while it was read.
+        IncompleteError: rows are missing, or another process changed the channel while it was read.
     """
     here = where(key)
-    # Changes first: a change that begins while the rest is read shows as rows that are missing.
+    # Changes first: a change that starts while the rest is read then shows as missing rows.
     begun = {row["window"] for row in tables["changes"].rows(here, ["window"])}
     windows = sorted(tables["windows"].rows(here), key=lambda row: row["window"])
     if [row["window"] for row in windows] != list(range(len(windows))):
@@ -90,7 +90,7 @@ def _columns(
     columns = ["window", "start", "end", "first_seq", "last_seq", "text"]
     chunks = tables["chunks"].read(f"{here} AND window < {len(windows)}", columns)
     chunks = chunks.sort_by([("window", "ascending"), ("start", "ascending")])
-    if unfinished:  # what a change has left of them is made anew
+    if unfinished:  # chunks of an unfinished change are rebuilt
         half = pc.is_in(chunks["window"], pa.array(sorted(unfinished), pa.int64()))
         chunks = chunks.filter(pc.invert(half))
     of_window, *rows = (chunks[name].to_numpy() for name in columns[:-1])
@@ -144,11 +144,11 @@ def _vectors(
 ) -> Vectors | None:
     """The vectors at ascending positions, float32 `[positions, dimensions]`; None without an embedder.
 
-    Where `is_half` says so, there may be none or others, and the vector is zero. Without `read` it is
-    only seen to it that they are there, and None is returned.
+    Positions for which `is_half` is true may be missing or outdated; their vectors are zero. Without `read`,
+    only their presence is checked, and None is returned.
 
     Raises:
-        IncompleteError: the table has other positions.
+        IncompleteError: the table's positions are not the wanted ones.
     """
     if table is None:
         return None

@@ -1,15 +1,13 @@
-"""Maintenance of a store: small fragments become large ones, and what was deleted leaves the files.
+"""Maintain a store: merge small fragments, remove deleted rows from the files, and update indexes.
 
-Large tables get indexes, which every maintenance brings up to date.
+One process at a time maintains a store, under a lease; others can read and write meanwhile.
 
-One process at a time maintains a store, under a lease, while others go on writing and reading.
-
-LanceDB marks rows as deleted and keeps them in their data file: compaction leaves a fragment alone
-until a tenth of its rows is deleted. Fragments with deleted rows are therefore rewritten here. Their
-old files go when they are older than the retention, which protects readers and writers: a writer that
-pauses for longer in the midst of a commit may take the number of a version that was removed, and what
-it wrote is lost. What remains is what a writer left that was interrupted, or preempted by another:
-LanceDB deletes such files after seven days; `exclusive` maintenance deletes them at once.
+LanceDB marks rows as deleted but keeps them in their data file: compaction rewrites a fragment only once a
+tenth of its rows is deleted. So maintenance itself rewrites fragments with deleted rows. Old files are
+removed once they are older than the retention, which protects readers and writers: a writer that pauses
+longer in the middle of a commit may reuse the number of a removed version, and its rows are lost. Files
+left by interrupted or preempted writers remain; LanceDB deletes them after seven days, `exclusive`
+maintenance at once.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _LEASE = pa.schema(
 )
 
 
-_SHORTEST = timedelta(minutes=1)  # a commit takes milliseconds, once its version number is taken
+_SHORTEST = timedelta(minutes=1)  # a commit takes milliseconds after choosing its version number
 
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,12 +49,12 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What was done.
+    """The result of a maintenance.
 
     Args:
         tables: how many tables were compacted and cleaned.
-        rewritten: how many rows were written anew to get rid of deleted ones beside them.
-        skipped: tables that other processes wrote all the time; the next maintenance gets to them.
+        rewritten: how many rows were rewritten to remove deleted rows from their fragments.
+        skipped: tables that other processes kept writing; the next maintenance tries again.
     """
 
     tables: int
@@ -72,29 +70,28 @@ def maintain(
     lease: timedelta = timedelta(minutes=10),
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Maintained | None:
-    """Compact and clean all tables of a store, those of other embedders included.
+    """Compact and clean all tables of a store, including those of other embedders.
 
     Args:
         store: an open store.
-        retention: how long files of older versions stay, at least a minute. Deleted text is in no
-            file any more after the first maintenance that is this long after the one that rewrote
-            its fragment.
-        exclusive: no other process uses the store, as at the start of an engine; the promise is the
-            caller's, and beside a writer tables are destroyed. The retention may then be zero, after
-            which deleted text is in no file, and left-overs of interrupted writers are deleted, too.
-        lease: how long another maintainer waits for this one to show a sign of life. The clocks of
-            the machines should agree to a fraction of it.
-        now: the current time.
+        retention: how long to keep files of older versions, at least a minute. Deleted text has left all
+            files after the first maintenance that runs this long after the one that rewrote its fragment.
+        exclusive: whether no other process uses the store, as at the start of an engine. The caller must
+            ensure this: with a concurrent writer, tables are destroyed. The retention may then be zero,
+            which removes deleted text at once, as well as files left by interrupted writers.
+        lease: how long another maintainer waits for a sign of life from this one. The machines' clocks
+            should agree to within a fraction of it.
+        now: returns the current time.
 
     Returns:
-        What was done, or None where another process is maintaining the store.
+        What was done, or None if another process is maintaining the store.
 
     Raises:
         ValueError: the retention is too short for a store that others use.
         StoreError: the store cannot be used.
     """
     if retention < _SHORTEST and not exclusive:
-        msg = f"retention is {retention}: beside other processes it must be {_SHORTEST} at least"
+        msg = f"retention is {retention}: with other processes it must be at least {_SHORTEST}"
         raise ValueError(msg)
     with store.usable(), leased(store, lease, now) as renew:
         if renew is None:
@@ -120,7 +117,7 @@ class _BusyError(Exception):
 def _clean(
     store: LanceStore, name: str, retention: timedelta, exclusive: bool, renew: Callable[[], bool]
 ) -> int:
-    """Compact one table, rewrite what keeps deleted rows, and remove old files; the rows rewritten."""
+    """Compact one table, rewrite fragments with deleted rows, remove old files; returns rows rewritten."""
     table = SharedTable(store.tables.database, name)
     rewritten = 0
     try:
@@ -145,7 +142,7 @@ def _index(store: LanceStore, name: str, now: datetime) -> None:
 
 
 def _fragments_with_deletions(path: Path | str, name: str) -> list[int]:
-    """Fragments that deletion files name; those of older versions are among them."""
+    """Fragments named by deletion files, including those of older versions."""
     if is_remote(path):
         files, root = fs.FileSystem.from_uri(str(path))
     else:
@@ -159,14 +156,14 @@ def _fragments_with_deletions(path: Path | str, name: str) -> list[int]:
 def leased(
     store: LanceStore, lease: timedelta, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Iterator[Callable[[], bool] | None]:
-    """The lease of the store's maintainer: yields what renews it, or None where another holds it.
+    """Take the lease for maintaining the store: yields a function to renew it, or None if it is taken.
 
-    The one row of the table is changed where it is free or expired, in one atomic commit, so the
-    same holds in a directory and in an object store.
+    The lease is a single row, which is changed in one atomic commit if it is free or expired. So it works
+    the same in a directory and in an object store.
     """
     free = {"name": "maintenance", "holder": "", "expires": _NEVER}
     row = pa.Table.from_pylist([free], schema=_LEASE)
-    # Made with its row: of several processes one makes it, the others find it.
+    # Created together with its row: one of several processes creates it, the others find it.
     attempt(lambda: _make(store.tables.database, row))
     table = SharedTable(store.tables.database, "lease")
     me = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}"

@@ -1,6 +1,6 @@
-"""A store as people read it: its channels, their windows with summaries, and their turns.
+"""Read a store's channels, windows, summaries and turns, while engines write to it.
 
-Beside the engines that write it. Only committed windows are seen: those with a `windows` row.
+Only committed windows are visible: those with a `windows` row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WINDOW = ["window", "first_seq", "last_seq", "revision", "tokens", "start", "en
 
 @dataclass(frozen=True, slots=True)
 class ChannelEntry:
-    """A channel of a store: how many windows and turns it has, and the time that they span."""
+    """A channel in a store: the number of its windows and turns, and the time they span."""
 
     namespace: str
     channel: str
@@ -57,21 +57,21 @@ class StoredWindow:
 
 
 def recorded_fingerprint(path: Path | str, ours: Fingerprint) -> Fingerprint:
-    """What a store was made with.
+    """The fingerprint that a store was created with.
 
     Args:
-        path: where it is.
-        ours: what stands for it where nothing has been written yet.
+        path: the store's directory or address.
+        ours: the fingerprint to return if nothing has been written yet.
 
     Raises:
-        StoreError: there is no store.
+        StoreError: the store does not exist or cannot be read.
     """
     try:
         if not is_remote(path) and not Path(path).is_dir():
             raise StoreError(f"store {path} cannot be read: there is no such directory")
         database = connect(path)
         if "meta" not in table_names(database):
-            raise StoreError(f"store {path} cannot be read: it is no store; ingest or replay make one")
+            raise StoreError(f"{path} is not a Backscroll store: create one with ingest or replay")
         rows = SharedTable(database, "meta").rows("")
     except (OSError, ValueError, RuntimeError) as err:
         if isinstance(err, StoreError):
@@ -83,16 +83,16 @@ def recorded_fingerprint(path: Path | str, ours: Fingerprint) -> Fingerprint:
 
 
 class StoreReader:
-    """Reads a store while others write it; may be used by several threads.
+    """Reads a store while others write to it. Several threads can use it.
 
     Args:
-        path: where the store is.
-        fingerprint: as the store was made; `recorded_fingerprint` tells.
-        dimensions: length of a vector; None to read no vectors.
-        exact_chunks: a longer channel is searched by vectors in the store; None for none.
+        path: the store's directory or address.
+        fingerprint: the store's fingerprint, from `recorded_fingerprint`.
+        dimensions: the length of a vector; None to read no vectors.
+        exact_chunks: channels with more chunks are searched in the store; None to always search in memory.
 
     Raises:
-        StoreError: it cannot be read.
+        StoreError: the store cannot be read.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class StoreReader:
 
     @property
     def version(self) -> int:
-        """A number that is another one once windows or summaries were written."""
+        """A number that changes whenever windows or summaries are written."""
         with self._store.usable():
             return self._table("windows").version + self._table("summaries").version
 
     def channels(self, namespaces: frozenset[str] | None) -> list[ChannelEntry]:
-        """The channels of some namespaces, or of all (None): the latest first."""
+        """The channels of some namespaces, or of all (None), most recent first."""
         with self._store.usable(), self._lock:
             version = self._table("windows").version
             if self._channels[0] != version:
@@ -126,7 +126,7 @@ class StoreReader:
         return [entry for entry in every if namespaces is None or entry.namespace in namespaces]
 
     def activity(self, namespaces: frozenset[str] | None) -> dict[ChannelKey, tuple[int, ...]]:
-        """Numbers of each channel: other ones once a summary came, was erased or was made again."""
+        """Numbers for each channel that change whenever a summary is added, erased or revised."""
         with self._store.usable(), self._lock:
             versions = self._table("summaries").version, self._table("changes").version
             if self._activity[0] != versions:
@@ -135,7 +135,7 @@ class StoreReader:
         return {key: at for key, at in every.items() if namespaces is None or key.namespace in namespaces}
 
     def windows(self, key: ChannelKey) -> list[StoredWindow]:
-        """The windows of a channel, in order; none for a channel that is not there."""
+        """The windows of a channel, in order; empty if there is no such channel."""
         with self._store.usable():
             rows = self._table("windows").rows(where(key), _WINDOW)
         rows.sort(key=lambda row: row["window"])
@@ -146,8 +146,8 @@ class StoreReader:
     ) -> dict[int, Summary]:
         """The summaries of consecutive windows by their `first_seq`.
 
-        Where a window has several, `strategy`'s is taken. There is none for a window that was not
-        summarised, or whose summary was erased with a message and is not made again yet.
+        If a window has several, `strategy`'s is preferred. A window has none if it was not summarised, or
+        if its summary was erased with a message and has not been rewritten yet.
         """
         if not windows:
             return {}
@@ -165,7 +165,7 @@ class StoreReader:
         }
 
     def marks(self, key: ChannelKey) -> dict[int, int]:
-        """The revision of each window's summary by `first_seq`; -1 where it was erased."""
+        """The revision of each window's summary by `first_seq`; -1 if it was erased."""
         with self._store.usable():
             table = self._table("summaries")
             rows = table.rows(f"{where(key)} AND body != X''", ["first_seq", "revision"])
@@ -180,12 +180,12 @@ class StoreReader:
         return self._turns(f"{where(key)} AND seq >= {int(first_seq)} AND seq <= {int(last_seq)}", key)
 
     def turns_at(self, key: ChannelKey, seqs: Iterable[int]) -> list[Turn]:
-        """Committed turns by their places, in order."""
+        """Committed turns by their `seq`, in order."""
         places = ", ".join(str(int(seq)) for seq in seqs)
         return self._turns(f"{where(key)} AND seq IN ({places})", key) if places else []
 
     def named(self, keys: Iterable[ChannelKey], ids: Sequence[str]) -> dict[ChannelKey, list[Turn]]:
-        """The committed turns of messages in some channels, by their ids."""
+        """The committed turns of the messages with these ids, by channel."""
         among, places = ", ".join(map(literal, ids)), dict[ChannelKey, list[int]]()
         with self._store.usable():
             columns = ["namespace", "channel", "seq"]
@@ -195,18 +195,18 @@ class StoreReader:
         return {key: self.turns_at(key, places[key]) for key in keys if key in places}
 
     def find(self, key: ChannelKey, message_id: str) -> Turn | None:
-        """The committed turn of a message, by its id."""
+        """The committed turn of a message, by its id, or None."""
         found = self._turns(f"{where(key)} AND id = {literal(message_id)}", key)
         return found[0] if found else None
 
     def changing(self, key: ChannelKey) -> frozenset[int]:
-        """The windows of a channel, by index, that an engine is changing."""
+        """The indexes of the channel's windows that an engine is changing."""
         with self._store.usable():
             rows = self._table("changes").rows(where(key), ["window"])
         return frozenset(row["window"] for row in rows)
 
     def load(self, key: ChannelKey) -> StoredChannel:
-        """The committed windows of a channel with chunks and vectors, to search in."""
+        """The committed windows of a channel, with chunks and vectors for searching."""
         return self._store.load(key)
 
     def _turns(self, condition: str, key: ChannelKey) -> list[Turn]:
@@ -236,7 +236,7 @@ class StoreReader:
         return sorted(entries, key=lambda entry: (-entry.end.timestamp(), entry.key))
 
     def _read_activity(self) -> dict[ChannelKey, tuple[int, ...]]:
-        # Of the bodies nothing is read. What is erased stands in `changes` until its window is whole again.
+        # Bodies are not read: an erased summary has a row in `changes` until its window is rebuilt.
         place = ["namespace", "channel"]
         made = self._table("summaries").read("", [*place, "revision"])
         sums = made.group_by(place).aggregate([("revision", "count"), ("revision", "sum")])

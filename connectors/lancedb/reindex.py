@@ -1,7 +1,7 @@
-"""A store under another embedding model: its vectors built beside the old ones, then one switch.
+"""Switch a store to another embedding model: build the new vectors beside the old ones, then switch.
 
-Until the switch the store is what it was, and an interrupted run goes on where it stopped. Chunks
-and turns stay as they are; only their vectors are made anew.
+Until the switch the store is unchanged, and an interrupted run resumes where it stopped. Chunks and turns
+stay the same; only their vectors are recomputed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from backscroll.operators.messages import ChannelKey
 
 __all__ = ["reindex"]
 
-_GROUP = 32  # windows in one append: every append is a version of its table
+_GROUP = 32  # windows per append, as every append adds a version to its table
 
 
 def reindex(
@@ -44,35 +44,34 @@ def reindex(
     progress: Callable[[int, int], None],
     drop: bool = False,
 ) -> int:
-    """Embed the committed windows of a store anew, and switch the store to that embedder.
+    """Embed all committed windows of a store with another embedder, and switch the store to it.
 
-    Windows whose new vectors are there already are kept: those of an interrupted run, or of a
-    model that the store was switched away from before. Where the store has this embedder
-    already, vectors that are missing are made. A window whose change was begun and not finished is
-    left to the engine, which makes its chunks first.
+    Vectors that this embedder already has in the store are kept, whether from an interrupted run or from
+    earlier use. If the store already uses this embedder, only missing vectors are computed. A window with
+    an unfinished change is left to the engine, which must first rebuild its chunks.
 
     Args:
-        path: the store's directory, or its address in an object store; no engine may be using it.
+        path: the store's directory, or its address in an object store. No engine may be using it.
         embedder: the new embedder.
-        fingerprint: what an engine with the new embedder would write.
-        progress: called with the windows done so far and all windows, in this thread.
-        drop: after the switch, delete the vectors of every other embedder.
+        fingerprint: the fingerprint of an engine with the new embedder.
+        progress: called in this thread with the number of windows done and of all windows.
+        drop: whether to delete the vectors of all other embedders after the switch.
 
     Returns:
         The number of windows in the store.
 
     Raises:
-        StoreError: there is no store, it is in use or damaged, or it differs in more than the embedder.
-        EmbedderError: the embedder failed; the old vectors are still in use.
+        StoreError: the store does not exist, is in use or damaged, or differs in more than the embedder.
+        EmbedderError: the embedder failed. The store still uses the old vectors.
     """
     if not is_remote(path) and not (Path(path) / "meta.lance").is_dir():
-        raise StoreError(f"there is no store at {path}: name the directory that was given as --store")
+        raise StoreError(f"there is no store at {path}: give the directory that you used as --store")
     wanted = replace(fingerprint, embedder=embedder.fingerprint)
     with nullcontext() if is_remote(path) else occupy(Path(path)):
         try:
             database = connect(path)
             if "meta" not in table_names(database):
-                raise StoreError(f"there is no store at {path}: name what was given as --store")
+                raise StoreError(f"there is no store at {path}: give the address that you used as --store")
             meta = SharedTable(database, "meta")
             recorded = _recorded(meta, path, wanted)
             store = LanceStore(path, recorded, None, shared=True)
@@ -101,7 +100,7 @@ def reindex(
 
 
 class _NewVectors:
-    """The two tables of the new embedder."""
+    """The new embedder's tables of chunk and turn vectors."""
 
     def __init__(self, database: Any, embedder: Embedder) -> None:
         self.names = tuple(f"{kind}_vectors_{embedder.fingerprint}" for kind in ("chunk", "turn"))
@@ -111,9 +110,9 @@ class _NewVectors:
         )
 
     def keep_complete(self, key: ChannelKey, windows: Sequence[RecordedWindow]) -> list[RecordedWindow]:
-        """The windows of a channel that lack vectors; what they have, and what no window has, is deleted.
+        """Return the windows of a channel that lack vectors; deletes incomplete and stray vectors.
 
-        `windows` are the channel's, in order, without those whose change is unfinished.
+        `windows` are the channel's windows in order, without those with an unfinished change.
         """
         chunks, turns = self._positions(self._chunks, key), self._positions(self._turns, key)
         lacking, kept = list[RecordedWindow](), list[tuple[list[int], list[int]]]()
@@ -133,9 +132,9 @@ class _NewVectors:
     def make(
         self, windows: Sequence[RecordedWindow], done: int, total: int, progress: Callable[[int, int], None]
     ) -> int:
-        """Embed windows of one channel, each by the same two calls as `Histories.record`.
+        """Embed windows of one channel, each with the same two calls as `Histories.record`.
 
-        What was made before a failure is kept.
+        Vectors computed before a failure are kept.
         """
         chunks, turns = list[Vectors](), list[Vectors]()
         try:
@@ -153,13 +152,13 @@ class _NewVectors:
             return
         key = made[0].window.ref.key
         positions = [vector_positions(recorded) for recorded in made]
-        # Chunks first: a window is complete when it has its turns' vectors, too.
+        # Chunks first: a window counts as complete only with its turns' vectors.
         if any(of_chunks for of_chunks, _ in positions):
             self._chunks.add(vector_rows([(key, of_chunks) for of_chunks, _ in positions], chunks))
         self._turns.add(vector_rows([(key, of_turns) for _, of_turns in positions], turns[: len(made)]))
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of texts; a window whose every message was deleted has no chunks."""
+        """Vectors of texts; a window with only deleted messages has no chunks."""
         if not texts:
             return np.zeros((0, self._embedder.dimensions), np.float32)
         return self._embedder.embed_passages(texts)
@@ -170,7 +169,7 @@ class _NewVectors:
     def _delete_others(
         self, table: SharedTable, key: ChannelKey, found: NDArray[np.int64], kept: Sequence[Sequence[int]]
     ) -> None:
-        """Delete the rows of a channel but those that are kept, as ranges of positions."""
+        """Delete a channel's rows except the kept ones, as ranges of positions."""
         others = np.setdiff1d(found, np.asarray([position for group in kept for position in group], np.int64))
         runs = np.split(others, np.flatnonzero(np.diff(np.searchsorted(found, others)) > 1) + 1)
         ranges = [f"(position >= {run[0]} AND position <= {run[-1]})" for run in runs if len(run)]
@@ -179,15 +178,15 @@ class _NewVectors:
 
 
 def _recorded(meta: SharedTable, path: Path | str, wanted: Fingerprint) -> Fingerprint:
-    """What the store was made with, if it differs from what is wanted in nothing but the embedder."""
+    """The store's fingerprint, which must differ from the wanted one only in the embedder."""
     rows = meta.rows("")
     found: dict[str, Any] = json.loads(rows[0]["fingerprint"]) if rows else asdict(wanted)
     for name, value in asdict(wanted).items():
         if name != "embedder" and found.get(name) != value:
             raise StoreError(
-                f"store {path} was made with {name} {found.get(name)!r}, not {value!r}: reindex changes the "
-                f"embedding model alone, so give the other settings as they were, or ingest the source again "
-                f"into another --store"
+                f"store {path} was made with {name} {found.get(name)!r}, not {value!r}: reindex changes only "
+                f"the embedding model, so keep the other settings, or ingest the source again into another "
+                f"--store"
             )
     return replace(wanted, embedder=found["embedder"])
 
@@ -200,6 +199,6 @@ def _channels(windows: SharedTable) -> tuple[list[ChannelKey], int]:
 
 
 def _within(positions: NDArray[np.int64], first: int, end: int) -> NDArray[np.int64]:
-    """The ascending positions from `first` until before `end`."""
+    """The ascending positions from `first` up to, but not including, `end`."""
     left, right = np.searchsorted(positions, [first, end])
     return positions[left:right]

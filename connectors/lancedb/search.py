@@ -1,8 +1,8 @@
-"""Search by vectors in the store, for channels too long to keep the vectors of their chunks hot.
+"""Vector search inside the store, for channels too long to keep their chunk vectors in memory.
 
-LanceDB's HNSW index over 8-bit roundings finds candidates, and their own vectors order them. Rows
-that maintenance has not indexed yet are compared one by one, so that nothing is missed but what the
-index itself misses. What is found may therefore differ, a little, after a maintenance.
+LanceDB's HNSW index over 8-bit quantised vectors finds candidates, which are then ranked by their exact
+vectors. Rows that maintenance has not indexed yet are compared one by one, so only the index itself can
+miss something. Results may therefore differ slightly after a maintenance.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from backscroll.operators.messages import ChannelKey
 
 __all__ = ["LanceSearch", "index_channels", "index_vectors"]
 
-_CANDIDATES = 4  # for each chunk asked for: with fewer, recall at 30 falls to 0.91
+_CANDIDATES = 4  # per requested chunk; with fewer, recall at 30 drops to 0.91
 
 
-_MANY = 10_000  # rows, which are read faster by an index of channels than one by one
+_MANY = 10_000  # rows, from which an index on channels is faster than a scan
 
 
 _OLDEST = timedelta(days=1)
 
 
 class LanceSearch:
-    """The chunks of a channel nearest to queries, as the store finds them.
+    """Finds a channel's chunks nearest to queries with the store's index.
 
     Args:
-        table: the vectors of chunks.
-        beyond: chunks of a channel from which on it is used.
+        table: the table of chunk vectors.
+        beyond: used for channels with more chunks than this.
     """
 
     def __init__(self, table: SharedTable, beyond: int) -> None:
@@ -56,15 +56,15 @@ class LanceSearch:
 
 
 def index_channels(table: SharedTable) -> None:
-    """See to it that the rows of a channel are found without reading those of all others."""
+    """Index a large table by channel, so that one channel's rows are found without scanning all rows."""
     if "channel" in table.schema.names and "channel" not in table.indexed() and table.count("") >= _MANY:
         table.index_values(["channel"])
 
 
 def index_vectors(table: SharedTable, beyond: int, now: datetime) -> None:
-    """See to it that chunks are found by their vectors, once a channel may have more than `beyond`.
+    """Index chunk vectors once the table has more than `beyond` rows, so that a channel may.
 
-    The index is made anew every day: the roundings of vectors that were deleted leave it then.
+    The index is rebuilt daily, which drops quantised copies of deleted vectors.
     """
     if table.count("") <= beyond:
         return

@@ -1,9 +1,9 @@
-"""LanceDB tables that several processes use at once: the latest version is read, and writes try again.
+"""LanceDB tables shared by several processes: reads see the latest version, and failed writes are retried.
 
-LanceDB orders the commits of a table. Appends never get in each other's way; an update, a deletion or
-a compaction that another commit went ahead of ("commit conflict") is not done, and is tried again
-here, after a random pause. A version that maintenance removed while it was used ("Not found") is left
-for the latest; an append that met with that may have been done already, and is checked row by row.
+LanceDB serialises the commits of a table. Appends never conflict. An update, delete or compaction that
+another commit overtook ("commit conflict") is not applied, and is retried here after a random pause. If
+maintenance removed a version in use ("Not found"), the latest one is used instead; an append that hit
+this may already have been applied, so it is repeated only for rows that are missing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TRIES = 12
 _VECTOR_KEY = ["namespace", "channel", "position"]
 
 
-_PAUSE = 0.02  # seconds, doubled with every try
+_PAUSE = 0.02  # seconds, doubled with every attempt
 
 
 _LONGEST = 2.0
@@ -53,15 +53,15 @@ _REMOVED = re.compile(r"Not found: ")
 
 
 def is_remote(path: Path | str) -> bool:
-    """Whether a store is in an object store, `s3://bucket/prefix`, and not in a directory."""
+    """Whether a store is in an object store (`s3://bucket/prefix`) rather than a directory."""
     return "://" in str(path)
 
 
 def connect(path: Path | str) -> Any:
-    """The database of a store; every read looks for the latest version of its table.
+    """Connect to a store's database; every read uses the latest version of its table.
 
     An object store's address and credentials come from the environment (`AWS_ENDPOINT_URL`,
-    `AWS_ACCESS_KEY_ID` ...); an endpoint without TLS is used as it is given.
+    `AWS_ACCESS_KEY_ID` ...). An `http://` endpoint is used without TLS.
     """
     options = {}
     endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), "")
@@ -90,15 +90,15 @@ def attempt(
     *,
     first: Callable[[], T] | None = None,
 ) -> T:
-    """What an action returns, tried anew while other processes get in its way.
+    """Run an action, and retry it while it conflicts with other processes; returns its result.
 
     Args:
-        action: may be done twice: where a file is not found, it is not known how far it came.
-        again: called before another try.
-        first: what to do instead of the action until a file was not found; done once.
+        action: must be safe to run twice, as it may fail with "Not found" after it was applied.
+        again: called before each retry.
+        first: run instead of `action` until it fails with "Not found"; need not be safe to run twice.
 
     Raises:
-        StoreError: other processes got in the way every time.
+        StoreError: every attempt conflicted with another process.
     """
     for number in range(_TRIES):
         try:
@@ -112,16 +112,16 @@ def attempt(
         if number < _TRIES - 1:
             time.sleep(random.uniform(0, min(_LONGEST, _PAUSE * 2**number)))
             again()
-    raise StoreError(f"other processes were in the way {_TRIES} times: {first_line(last)}") from last
+    raise StoreError(f"conflict with other processes in {_TRIES} attempts: {first_line(last)}") from last
 
 
 class SharedTable:
-    """A table; conditions are SQL. Writes are one commit each, and whole or not at all.
+    """A table shared with other processes. Conditions are SQL. Each write is one atomic commit.
 
     Args:
-        database: what `connect` returned.
-        name: the table.
-        schema: its columns, to make it where it is not there; it has to be there when None.
+        database: the result of `connect`.
+        name: the table's name.
+        schema: its columns, to create it if missing; None if it must exist.
     """
 
     def __init__(self, database: Any, name: str, schema: pa.Schema | None = None) -> None:
@@ -134,13 +134,13 @@ class SharedTable:
 
     @property
     def version(self) -> int:
-        """The number of the latest version; it rises with every commit."""
+        """The number of the latest version, which increases with every commit."""
         return int(self.do(lambda: self._table.version))
 
     def read(self, condition: str, columns: Sequence[str] | Mapping[str, str] | None = None) -> pa.Table:
-        """The rows that meet a condition (all, where it is empty), in no order, or some of their columns.
+        """The rows that match a condition (all if it is empty), unordered, with all or some columns.
 
-        `columns` may also be SQL expressions by name.
+        `columns` may also be a mapping of names to SQL expressions.
         """
         wanted = dict(columns) if isinstance(columns, Mapping) else list(columns or ())
 
@@ -151,21 +151,21 @@ class SharedTable:
         return self.do(action)
 
     def rows(self, condition: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """As `read`, each row as a mapping."""
+        """Like `read`, but returns each row as a dict."""
         rows: list[dict[str, Any]] = self.read(condition, columns).to_pylist()
         return rows
 
     def count(self, condition: str) -> int:
-        """How many rows meet a condition; all, where it is empty."""
+        """How many rows match a condition; all if it is empty."""
         return int(self.do(lambda: self._table.count_rows(condition or None)))
 
     def add(self, rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
-        """Append rows, of which none is there."""
+        """Append rows that are not in the table yet."""
         table = self._arrow(rows)
         if not len(table):
             return
         key = KEYS.get(self.name, _VECTOR_KEY)
-        # Where an append may have been done, only what is not there is appended.
+        # If an append may already have been applied, append only missing rows.
         attempt(
             lambda: self._table.merge_insert(key).when_not_matched_insert_all().execute(table),
             self._table.checkout_latest,
@@ -173,17 +173,17 @@ class SharedTable:
         )
 
     def overwrite(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Put rows in place of all."""
+        """Replace all rows of the table."""
         table = self._arrow(rows)
         self.do(lambda: self._table.add(table, mode="overwrite"))
 
     def replace(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Put rows in place of those with the same key; rows that are new are left out."""
+        """Replace the rows with the same keys; rows with new keys are ignored."""
         table, key = self._arrow(rows), KEYS[self.name]
         self.do(lambda: self._table.merge_insert(key).when_matched_update_all().execute(table))
 
     def put(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """As `replace`, and append the rows that are new."""
+        """Like `replace`, but also append rows with new keys."""
         table, key = self._arrow(rows), KEYS[self.name]
         self.do(
             lambda: (
@@ -195,18 +195,18 @@ class SharedTable:
         )
 
     def update(self, condition: str, values: Mapping[str, Any]) -> int:
-        """Change the rows that meet a condition, and say how many; without any, commit nothing."""
+        """Change the rows that match a condition and return how many; commits nothing if there are none."""
         if not self.count(condition):
             return 0
         return int(self.do(lambda: self._table.update(where=condition, values=dict(values))).rows_updated)
 
     def delete(self, condition: str) -> None:
-        """Delete the rows that meet a condition; without any, commit nothing."""
+        """Delete the rows that match a condition; commits nothing if there are none."""
         if self.count(condition):
             self.do(lambda: self._table.delete(condition))
 
     def rewrite(self, fragment: int) -> int:
-        """Write the rows of a fragment anew, without the deleted ones among them; how many there were."""
+        """Rewrite the rows of a fragment without its deleted rows; returns how many were written."""
         condition = f"_rowid >= {fragment << 32} AND _rowid < {(fragment + 1) << 32}"
         column = self.schema.names[0]
         if not self.count(condition):
@@ -215,10 +215,10 @@ class SharedTable:
         return int(self.do(lambda: self._table.update(where=condition, values_sql=same)).rows_updated)
 
     def optimize(self, retention: timedelta, *, delete_unverified: bool) -> None:
-        """Make small fragments large, and delete files of versions older than the retention."""
+        """Merge small fragments, and delete files of versions older than the retention."""
         options = {"cleanup_older_than": retention, "delete_unverified": delete_unverified}
         with ExitStack() as quiet:
-            if not retention:  # LanceDB warns of it; it is the caller's choice
+            if not retention:  # LanceDB warns about it, but it is the caller's choice
                 quiet.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore", UserWarning)
             self.do(lambda: self._table.optimize(**options))
@@ -226,10 +226,10 @@ class SharedTable:
     def nearest(
         self, query: Vectors, condition: str, k: int, *, candidates: int, columns: Sequence[str]
     ) -> pa.Table:
-        """The `k` rows nearest to a vector among those that meet a condition, nearest first.
+        """The `k` rows nearest to a vector among those that match a condition, nearest first.
 
-        `_distance` is one minus the dot product. An index names `candidates` times `k` rows, which are
-        compared exactly.
+        `_distance` is one minus the dot product. An index proposes `candidates` times `k` rows, which are
+        then compared exactly.
         """
         wanted = [*columns, "_distance"]
 
@@ -241,7 +241,7 @@ class SharedTable:
         return self.do(action)
 
     def indexed(self) -> dict[str, datetime]:
-        """The columns that have an index, and when it was made."""
+        """The columns that have an index, and when it was created."""
         return {name: index.created_at for index in self._table.list_indices() for name in index.columns}
 
     def index_values(self, columns: Sequence[str]) -> None:
@@ -250,11 +250,11 @@ class SharedTable:
             self.do(partial(self._table.create_index, column, config=BTree()))
 
     def index_vectors(self, column: str) -> None:
-        """Index a column of unit vectors for `nearest`, anew where there is one; it takes minutes."""
+        """Build or rebuild the index of a column of unit vectors for `nearest`; takes minutes."""
         self.do(lambda: self._table.create_index(column, config=HnswSq(distance_type="dot")))
 
     def do(self, action: Callable[[], T]) -> T:
-        """An action on this table, tried anew with the latest version where others are in its way."""
+        """Run an action on this table, and retry it on the latest version after a conflict."""
         return attempt(action, self._table.checkout_latest)
 
     def _arrow(self, rows: pa.Table | Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -264,13 +264,13 @@ class SharedTable:
 
 
 class Tables:
-    """The tables of a store by name, those of its embedder's vectors, and those of other embedders.
+    """A store's tables by name, including the vectors of its embedder and of other embedders.
 
     Args:
-        path: where the store is.
-        embedder: fingerprint of its embedder; None for a history without vectors.
-        dimensions: length of a vector; None for a history without vectors.
-        make: make the tables that are not there.
+        path: the store's directory or address.
+        embedder: the fingerprint of its embedder; None for a history without vectors.
+        dimensions: the length of a vector; None for a history without vectors.
+        make: whether to create missing tables.
     """
 
     def __init__(
@@ -291,7 +291,7 @@ class Tables:
         return self._opened[name]
 
     def vectors(self, kind: str) -> Iterator[SharedTable]:
-        """The vectors of chunks or of turns (`kind`), of every embedder the store was ever used with."""
+        """The tables of chunk or turn vectors (`kind`), for every embedder ever used with the store."""
         for name in table_names(self.database):
             if name.startswith(f"{kind}_vectors_"):
                 if name not in self._opened:

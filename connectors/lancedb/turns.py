@@ -1,4 +1,4 @@
-"""The turns of a stored channel, each made from its row when it is asked for."""
+"""The turns of a stored channel, each built from its row on access."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["StoredTurns"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-_NAMES = ("author_id", "author_name")  # of which a channel has few
+_NAMES = ("author_id", "author_name")  # few distinct values per channel
 
 
 _TIMES = ("ts", "edited")
 
 
 class StoredTurns(Sequence[Turn]):
-    """Rows of `turns` in the order of `seq`; texts stay in Arrow's memory until they are read.
+    """Rows of `turns` sorted by `seq`; texts stay in Arrow's memory until they are read.
 
     Args:
         rows: the rows of one channel, in any order.
@@ -54,11 +54,11 @@ class StoredTurns(Sequence[Turn]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the columns."""
+        """The size of the columns in bytes."""
         return int(self.seqs.nbytes + sum(column.nbytes for column in self._columns.values()))
 
     def blank(self, places: Sequence[int]) -> None:
-        """Forget the texts of turns."""
+        """Erase the texts of turns."""
         if places:
             mask = np.zeros(len(self), np.bool_)
             mask[list(places)] = True
@@ -66,7 +66,7 @@ class StoredTurns(Sequence[Turn]):
             self._columns["text"] = pc.if_else(pa.array(mask), pa.scalar("", texts.type), texts)
 
     def any_live(self, first: int, end: int) -> bool:
-        """Whether a message of the turns from `first` until before `end` was not deleted."""
+        """Whether any of the turns from `first` up to, but not including, `end` is not deleted."""
         return not pc.all(self._columns["deleted"].slice(first, end - first)).as_py()
 
     @overload

@@ -41,7 +41,7 @@ def test_an_answer_is_found_by_channel_and_digest(answers: LanceAnswers) -> None
     assert answers.answer(OTHER, "a") is None
 
 
-def test_what_a_day_cost_is_summed_by_channel(answers: LanceAnswers, tmp_path: Path) -> None:
+def test_the_costs_of_a_day_are_summed_by_channel(answers: LanceAnswers, tmp_path: Path) -> None:
     answers.put_answer(paid("a"))
     answers.put_answer(paid("b", raw=""))
     answers.put_answer(paid("c", key=OTHER))
@@ -58,7 +58,7 @@ def test_what_a_day_cost_is_summed_by_channel(answers: LanceAnswers, tmp_path: P
 @pytest.mark.parametrize(
     ("seq", "left"), [(25, {"b"}), (13, {"b"}), (17, {"b"}), (15, {"a", "b"}), (42, {"a"})]
 )
-def test_every_answer_that_rests_on_a_message_can_be_erased(
+def test_every_answer_based_on_a_message_can_be_erased(
     answers: LanceAnswers, seq: int, left: set[str]
 ) -> None:
     """`a` is about turns 20 to 29 and quoted 13 and 17, `b` about 40 to 49 with 33 and 37."""
@@ -70,9 +70,9 @@ def test_every_answer_that_rests_on_a_message_can_be_erased(
     assert answers.answer(OTHER, "a") == "{}"
 
 
-def test_the_costs_of_what_is_no_store_are_an_error(tmp_path: Path) -> None:
+def test_costs_of_a_path_that_is_not_a_store_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist"):
         paid_tokens(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(StoreError, match="holds no Backscroll history"):
+    with pytest.raises(StoreError, match="is not a Backscroll store"):
         paid_tokens(tmp_path / "empty")

@@ -32,11 +32,11 @@ WRITES = ("add", "put", "replace", "update", "delete", "overwrite")
 
 
 class CrashError(BaseException):
-    """The end of a process, between two commits."""
+    """A crash of the process between two commits."""
 
 
 def window(index: int, key: ChannelKey = KEY, secret: str = "") -> Window:
-    """Turns 3i to 3i + 2; the middle one may tell a secret."""
+    """Turns 3i to 3i + 2; the middle one may contain a secret."""
     first = 3 * index
     texts = [f"turn {first} {'wort ' * 9}", f"turn {first + 1} {secret}", f"turn {first + 2} {'wort ' * 5}"]
     turns = tuple(turn(first + place, text) for place, text in enumerate(texts))
@@ -54,7 +54,7 @@ def changed(closed: Window, *turns: Turn, revision: int) -> Window:
 
 
 def whole(closed: Window) -> RecordedWindow:
-    """A window with chunks and vectors; one of deleted turns alone has no chunks."""
+    """A window with chunks and vectors; a window with only deleted turns has no chunks."""
     if closed.live.turns:
         return computed(closed, EMBEDDER, CHUNKER)
     turns = EMBEDDER.embed_passages([one.rendered for one in closed.turns])
@@ -77,7 +77,7 @@ def open_store(path: Path, embedder: HashingEmbedder | None = EMBEDDER) -> Lance
 
 
 def fill(path: Path) -> LanceStore:
-    """Four windows, the second with a secret in turn 4, and the vectors of an embedder of before."""
+    """Four windows, the second with a secret in turn 4, and the vectors of a previous embedder."""
     store = open_store(path)
     windows = [window(index, secret=SECRET if index == 1 else "") for index in range(4)]
     store.append([whole(one) for one in [*windows, window(0, OTHER), window(1, OTHER, SECRET)]])
@@ -93,7 +93,7 @@ def fill(path: Path) -> LanceStore:
 
 
 def content(path: Path) -> dict[str, list[str]]:
-    """The rows of every table, in an order of their own."""
+    """The rows of every table, in a fixed order."""
     database = lancedb.connect(path)
     return {
         name: sorted(map(repr, database.open_table(name).to_arrow().to_pylist()))
@@ -103,7 +103,7 @@ def content(path: Path) -> dict[str, list[str]]:
 
 @contextmanager
 def crash_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Let the process die at the write after so many; yields the tables that were written."""
+    """Crash after a number of writes; yields the tables that were written."""
     done = list[str]()
 
     def dying(name: str) -> Any:
@@ -131,7 +131,7 @@ def delete_turn_four(store: LanceStore) -> Window:
     return after
 
 
-def test_a_deleted_turn_and_all_that_rests_on_it_is_gone_from_every_table(tmp_path: Path) -> None:
+def test_a_deleted_turn_and_everything_derived_from_it_is_gone_from_every_table(tmp_path: Path) -> None:
     store = fill(tmp_path)
     after = delete_turn_four(store)
     loaded = open_store(tmp_path).load(KEY)
@@ -152,7 +152,7 @@ def test_a_deleted_turn_and_all_that_rests_on_it_is_gone_from_every_table(tmp_pa
     assert store.answers.answer(OTHER, "a") == SECRET
 
 
-def test_the_vectors_of_an_embedder_of_before_are_deleted_and_not_made_again(tmp_path: Path) -> None:
+def test_vectors_of_a_previous_embedder_are_deleted_and_not_recomputed(tmp_path: Path) -> None:
     store = fill(tmp_path)
     of_window = len(whole(window(1, secret=SECRET)).chunks)
     chunks, turns = (
@@ -166,14 +166,14 @@ def test_the_vectors_of_an_embedder_of_before_are_deleted_and_not_made_again(tmp
     assert turns.count(f"{here} AND position = 4") == 0
 
 
-def test_what_an_answer_cost_stays_on_the_account_when_it_is_erased(tmp_path: Path) -> None:
+def test_the_cost_of_an_erased_answer_is_kept(tmp_path: Path) -> None:
     store = fill(tmp_path)
     before = store.answers.spent(date(2026, 3, 2))
     delete_turn_four(store)
     assert store.answers.spent(date(2026, 3, 2)) == before == {KEY: 30, OTHER: 10}
 
 
-def test_a_window_whose_every_turn_is_deleted_has_no_chunks(tmp_path: Path) -> None:
+def test_a_window_with_only_deleted_turns_has_no_chunks(tmp_path: Path) -> None:
     store = fill(tmp_path)
     turns = [deleted(3), deleted(4), deleted(5)]
     after = changed(window(1), *turns, revision=3)
@@ -186,7 +186,7 @@ def test_a_window_whose_every_turn_is_deleted_has_no_chunks(tmp_path: Path) -> N
     np.testing.assert_array_equal(loaded.turn_vectors, whole(after).turn_vectors)
 
 
-def test_a_change_of_several_windows_is_finished_window_by_window(tmp_path: Path) -> None:
+def test_a_change_to_several_windows_is_finished_window_by_window(tmp_path: Path) -> None:
     store = fill(tmp_path)
     edited = dataclasses.replace(window(2).turns[1], text="now", tokens=4, edited=START + timedelta(hours=1))
     store.begin_change(KEY, [deleted(4), edited], [1, 2])
@@ -205,7 +205,7 @@ def test_a_change_of_several_windows_is_finished_window_by_window(tmp_path: Path
     assert [each.window for each in loaded.windows] == [window(0), one, two, window(3)]
 
 
-def test_a_history_without_vectors_changes_alike(tmp_path: Path) -> None:
+def test_a_history_without_vectors_can_be_changed_too(tmp_path: Path) -> None:
     store = open_store(tmp_path, None)
     store.append([computed(window(index), None, CHUNKER) for index in range(2)])
     after = changed(window(1), deleted(4), revision=1)
@@ -216,7 +216,7 @@ def test_a_history_without_vectors_changes_alike(tmp_path: Path) -> None:
     assert loaded.windows[1].chunks == CHUNKER.chunk(after.turns)
 
 
-def test_a_change_done_twice_changes_nothing(tmp_path: Path) -> None:
+def test_applying_a_change_twice_has_no_further_effect(tmp_path: Path) -> None:
     store = fill(tmp_path)
     delete_turn_four(store)
     once = content(tmp_path)
@@ -228,7 +228,7 @@ def test_a_change_done_twice_changes_nothing(tmp_path: Path) -> None:
 def test_a_crash_at_any_write_of_a_change_leaves_a_store_that_loads_and_can_be_changed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    """Where the turn is found to be deleted, nothing that rests on it is left, either."""
+    """Once the turn is deleted, nothing derived from it is left."""
     expected = fill(tmp_path / "expected")
     after = delete_turn_four(expected)
     path = tmp_path / "store"

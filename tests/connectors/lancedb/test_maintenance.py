@@ -74,7 +74,7 @@ def delete_secret(store: LanceStore) -> None:
 
 
 def tables_with(path: Path, secret: str) -> set[str]:
-    """The tables that have the secret in a file; LanceDB compresses by FSST, which escapes rare bytes."""
+    """The tables with the secret in a file; LanceDB compresses with FSST, which escapes rare bytes."""
     found = set[str]()
     for file in path.rglob("*"):
         content = file.read_bytes() if file.is_file() else b""
@@ -91,7 +91,7 @@ def a_secret() -> str:
     return f"#{uuid4().int}#"
 
 
-def test_maintenance_makes_one_fragment_of_many_and_changes_no_row(store: LanceStore, tmp_path: Path) -> None:
+def test_maintenance_merges_fragments_and_changes_no_row(store: LanceStore, tmp_path: Path) -> None:
     fill(store, "told")
     before = store.load(KEY)
     assert len(list((tmp_path / "store" / "turns.lance" / "data").iterdir())) == 6
@@ -122,7 +122,7 @@ def test_deleted_text_is_in_no_file_after_maintenance(
     ]
 
 
-def test_an_edited_text_is_gone_as_well(store: LanceStore, tmp_path: Path) -> None:
+def test_the_old_text_of_an_edit_is_gone_after_maintenance(store: LanceStore, tmp_path: Path) -> None:
     secret, fresh = a_secret(), a_secret()
     fill(store, secret)
     after = window(2, fresh)
@@ -165,7 +165,7 @@ def large(store: LanceStore, secrets: Sequence[str]) -> None:
 
 
 def test_compaction_alone_keeps_deleted_rows_of_a_large_fragment(tmp_path: Path) -> None:
-    """Why maintenance rewrites fragments; where LanceDB comes to do it, that can go."""
+    """The reason why maintenance rewrites fragments; no longer needed once LanceDB does it."""
     store = LanceStore(tmp_path, FINGERPRINT, None, shared=True)
     secrets = some_secrets()
     large(store, secrets)
@@ -179,8 +179,8 @@ def test_compaction_alone_keeps_deleted_rows_of_a_large_fragment(tmp_path: Path)
 
 
 @pytest.mark.parametrize("everything", [False, True])
-def test_one_window_of_a_large_fragment_is_gone_when_it_changes(tmp_path: Path, everything: bool) -> None:
-    """Where every turn is deleted the window gets no new chunks, beside which the old would be compacted."""
+def test_old_text_of_a_changed_window_is_gone_from_a_large_fragment(tmp_path: Path, everything: bool) -> None:
+    """If every turn is deleted, there are no new chunks that would make LanceDB compact the old ones."""
     store = LanceStore(tmp_path, FINGERPRINT, None, shared=True)
     secrets = some_secrets()
     large(store, secrets)
@@ -209,7 +209,7 @@ def test_one_window_of_a_large_fragment_is_gone_when_it_changes(tmp_path: Path, 
     assert maintain(store, retention=AT_ONCE, exclusive=True) == Maintained(9, 0), "once is enough"
 
 
-def test_files_of_older_versions_stay_for_the_retention(store: LanceStore, tmp_path: Path) -> None:
+def test_files_of_older_versions_are_kept_for_the_retention(store: LanceStore, tmp_path: Path) -> None:
     secret = a_secret()
     fill(store, secret)
     delete_secret(store)
@@ -219,10 +219,10 @@ def test_files_of_older_versions_stay_for_the_retention(store: LanceStore, tmp_p
     assert tables_with(tmp_path / "store", secret) == set()
 
 
-def test_what_an_interrupted_writer_left_goes_with_exclusive_maintenance(
+def test_exclusive_maintenance_deletes_files_of_interrupted_writers(
     store: LanceStore, tmp_path: Path
 ) -> None:
-    """A data file that no version of its table names."""
+    """A data file that belongs to no version of its table."""
     secret = a_secret()
     fill(store, secret)
     data = tmp_path / "store" / "turns.lance" / "data"
@@ -237,9 +237,11 @@ def test_what_an_interrupted_writer_left_goes_with_exclusive_maintenance(
     assert len(store.load(KEY).windows) == 6
 
 
-def test_a_short_retention_beside_other_processes_is_refused(store: LanceStore) -> None:
-    """Writers that pause in the midst of a commit would lose it."""
-    with pytest.raises(ValueError, match="retention is 0:00:59: beside other processes it must be 0:01:00"):
+def test_a_short_retention_with_other_processes_is_refused(store: LanceStore) -> None:
+    """Writers that pause in the middle of a commit would lose it."""
+    with pytest.raises(
+        ValueError, match="retention is 0:00:59: with other processes it must be at least 0:01:00"
+    ):
         maintain(store, retention=timedelta(seconds=59))
 
 
@@ -259,7 +261,7 @@ def clock(*actions: Callable[[], object]) -> Callable[[], datetime]:
     return now
 
 
-def test_while_a_store_is_maintained_nobody_else_does(store: LanceStore, tmp_path: Path) -> None:
+def test_only_one_process_maintains_a_store_at_a_time(store: LanceStore, tmp_path: Path) -> None:
     fill(store, "told")
     other = LanceStore(tmp_path / "store", FINGERPRINT, EMBEDDER.dimensions, shared=True)
     refused = list[object]()
@@ -272,7 +274,7 @@ def test_while_a_store_is_maintained_nobody_else_does(store: LanceStore, tmp_pat
     assert maintain(other) == Maintained(TABLES, 0)
 
 
-def test_a_lease_is_taken_over_when_it_has_expired(store: LanceStore) -> None:
+def test_an_expired_lease_is_taken_over(store: LanceStore) -> None:
     fill(store, "told")
     maintain(store)
     dead = {"holder": "dead", "expires": datetime.now(UTC) + timedelta(minutes=3)}

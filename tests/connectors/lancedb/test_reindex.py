@@ -22,7 +22,7 @@ from support.building import recorded as computed
 
 
 class SmallEmbedder(HashingEmbedder):
-    """Another embedder, of 32 dimensions, that remembers the batches it was given."""
+    """Another embedder, with 32 dimensions, that records its batches."""
 
     name = "small"
     fingerprint = "small-32"
@@ -45,7 +45,7 @@ TOTAL = 44
 
 
 class _Remembering(HashingEmbedder):
-    """The old embedder, that remembers the batches it was given."""
+    """The old embedder, recording its batches."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -56,7 +56,7 @@ class _Remembering(HashingEmbedder):
 
 
 class StoppedError(Exception):
-    """What ends a run before its time."""
+    """Interrupts a run."""
 
 
 def window(key: ChannelKey, index: int) -> Window:
@@ -82,7 +82,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(recorded: Path, tmp_path: Path) -> Path:
-    """A store of three channels, made with the old embedder."""
+    """A store with three channels, created with the old embedder."""
     copy = tmp_path / "store"
     shutil.copytree(recorded, copy)
     return copy
@@ -90,7 +90,7 @@ def path(recorded: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of the same windows, made with the new embedder from the start."""
+    """A store with the same windows, created with the new embedder from the start."""
     path = tmp_path_factory.mktemp("fresh") / "store"
     record(path, SmallEmbedder(), AFTER)
     return path
@@ -122,7 +122,7 @@ def assert_same_history(path: Path, other: Path, fingerprint: Fingerprint, embed
     theirs.close()
 
 
-def test_after_a_reindex_the_store_is_as_if_made_with_the_new_embedder(path: Path, fresh: Path) -> None:
+def test_a_reindexed_store_equals_one_created_with_the_new_embedder(path: Path, fresh: Path) -> None:
     calls = list[tuple[int, int]]()
     windows = reindex(path, SmallEmbedder(), AFTER, progress=lambda done, total: calls.append((done, total)))
     assert windows == TOTAL
@@ -131,14 +131,14 @@ def test_after_a_reindex_the_store_is_as_if_made_with_the_new_embedder(path: Pat
     assert_same_history(path, fresh, AFTER, SmallEmbedder())
 
 
-def test_windows_are_embedded_in_the_batches_in_which_they_were_recorded(path: Path, tmp_path: Path) -> None:
+def test_windows_are_embedded_in_the_same_batches_as_when_recorded(path: Path, tmp_path: Path) -> None:
     ours, theirs = SmallEmbedder(), SmallEmbedder()
     reindex(path, ours, AFTER, progress=_silent)
     record(tmp_path / "fresh", theirs, AFTER)
     assert ours.batches == theirs.batches
 
 
-def test_the_refusal_of_another_embedder_names_the_command_that_helps(path: Path) -> None:
+def test_the_error_for_another_embedder_names_the_reindex_command(path: Path) -> None:
     text = f"use that embedding model, or run: backscroll reindex --store {path}"
     with pytest.raises(StoreError) as caught:
         LanceStore(path, AFTER, 32)
@@ -149,7 +149,7 @@ def test_the_refusal_of_another_embedder_names_the_command_that_helps(path: Path
         LanceStore(path, BEFORE, 64)
 
 
-def test_the_command_is_not_named_where_it_would_not_help(path: Path) -> None:
+def test_the_reindex_command_is_not_suggested_if_it_would_not_help(path: Path) -> None:
     with pytest.raises(StoreError, match="made with window_tokens 1024, not 512: use that setting"):
         LanceStore(path, replace(AFTER, window_tokens=512), 32)
     with pytest.raises(StoreError, match="made with schema 2, not 3: use that setting"):
@@ -158,14 +158,14 @@ def test_the_command_is_not_named_where_it_would_not_help(path: Path) -> None:
         LanceStore(path, replace(BEFORE, embedder=None), None)
 
 
-def test_a_command_for_a_path_with_spaces_can_be_pasted(tmp_path: Path) -> None:
+def test_the_suggested_command_quotes_a_path_with_spaces(tmp_path: Path) -> None:
     LanceStore(tmp_path / "my store", BEFORE, 64).close()
     with pytest.raises(StoreError, match=r"reindex --store '/.*/my store'$"):
         LanceStore(tmp_path / "my store", AFTER, 32)
 
 
 @pytest.mark.parametrize("after", [1, 3, 20, 43, 44])
-def test_an_interrupted_run_leaves_the_old_store_and_goes_on_without_embedding_twice(
+def test_an_interrupted_run_keeps_the_old_vectors_and_resumes_without_embedding_twice(
     path: Path, recorded: Path, fresh: Path, after: int
 ) -> None:
     """Stopped in the first channel, at its end, within the second, before the last, and before the switch."""
@@ -190,8 +190,8 @@ def test_an_interrupted_run_leaves_the_old_store_and_goes_on_without_embedding_t
 
 
 @pytest.mark.parametrize("kind", ["chunk", "turn"])
-def test_a_window_with_some_of_its_vectors_is_done_again(path: Path, fresh: Path, kind: str) -> None:
-    """What a crash between the appends of chunk and turn vectors leaves, or worse."""
+def test_a_window_with_only_some_of_its_vectors_is_embedded_again(path: Path, fresh: Path, kind: str) -> None:
+    """As left by a crash between the appends of chunk and turn vectors, or worse."""
     reindex(path, SmallEmbedder(), AFTER, progress=_silent)
     place = "namespace = 'acme''s' AND channel = 'ops'"
     beyond = {"chunk": 30 << 32, "turn": 60}[kind]
@@ -204,7 +204,9 @@ def test_a_window_with_some_of_its_vectors_is_done_again(path: Path, fresh: Path
     assert_same_history(path, fresh, AFTER, SmallEmbedder())
 
 
-def test_a_failing_embedder_leaves_the_old_store_and_what_was_made(path: Path, recorded: Path) -> None:
+def test_if_the_embedder_fails_the_old_vectors_stay_in_use_and_the_new_ones_are_kept(
+    path: Path, recorded: Path
+) -> None:
     class Failing(SmallEmbedder):
         def embed_passages(self, texts: Sequence[str]) -> Vectors:
             if len(self.batches) == 21:
@@ -219,7 +221,7 @@ def test_a_failing_embedder_leaves_the_old_store_and_what_was_made(path: Path, r
     assert len(second.batches) == 2 * (TOTAL - 10)
 
 
-def test_windows_recorded_between_the_runs_are_embedded_by_the_next(path: Path) -> None:
+def test_windows_recorded_between_two_runs_are_embedded_by_the_second(path: Path) -> None:
     reindex(path, SmallEmbedder(), AFTER, progress=_silent)
     reindex(path, OLD, BEFORE, progress=_silent)
     store = LanceStore(path, BEFORE, 64)
@@ -239,7 +241,7 @@ def deleted(seq: int) -> Turn:
 
 
 def delete(store: LanceStore, key: ChannelKey, index: int, *seqs: int) -> RecordedWindow:
-    """Begin to delete turns of a window; returns the window, to finish with."""
+    """Start deleting turns of a window; returns the window needed to finish."""
     turns = tuple(deleted(one.seq) if one.seq in seqs else one for one in window(key, index).turns)
     store.begin_change(key, [one for one in turns if one.deleted], [index])
     closed = Window(replace(window(key, index).ref, revision=1), turns)
@@ -249,7 +251,7 @@ def delete(store: LanceStore, key: ChannelKey, index: int, *seqs: int) -> Record
     return RecordedWindow(closed, (), np.zeros((0, 32), np.float32), vectors)
 
 
-def test_windows_changed_under_another_embedder_are_embedded_on_the_way_back(path: Path) -> None:
+def test_windows_changed_under_another_embedder_are_embedded_when_switching_back(path: Path) -> None:
     reindex(path, SmallEmbedder(), AFTER, progress=_silent)
     store = LanceStore(path, AFTER, 32)
     finished = {index: delete(store, OPS, index, *seqs) for index, seqs in ((5, [11]), (7, [14, 15]))}
@@ -293,7 +295,7 @@ def test_a_window_with_an_unfinished_change_is_left_to_the_engine(path: Path) ->
     store.close()
 
 
-def test_what_no_window_was_committed_for_gets_no_vectors(path: Path) -> None:
+def test_rows_without_a_committed_window_get_no_vectors(path: Path) -> None:
     lancedb.connect(path).open_table("windows").delete("channel = 'quiet'")
     lancedb.connect(path).open_table("windows").delete("channel = 'ops' AND window = 39")
     embedder = SmallEmbedder()
@@ -305,7 +307,7 @@ def test_what_no_window_was_committed_for_gets_no_vectors(path: Path) -> None:
     store.close()
 
 
-def test_the_old_vectors_stay_unless_they_are_dropped(path: Path, fresh: Path) -> None:
+def test_the_old_vectors_are_kept_unless_dropped(path: Path, fresh: Path) -> None:
     assert reindex(path, SmallEmbedder(), AFTER, progress=_silent) == TOTAL
     both = {f"{kind}_vectors_{name}" for kind in ("chunk", "turn") for name in ("hashing-64", "small-32")}
     assert _vector_tables(path) == both
@@ -316,21 +318,21 @@ def test_the_old_vectors_stay_unless_they_are_dropped(path: Path, fresh: Path) -
     assert_same_history(path, fresh, AFTER, SmallEmbedder())
 
 
-def test_a_history_without_vectors_gets_them(tmp_path: Path, fresh: Path) -> None:
+def test_a_history_without_vectors_can_be_indexed(tmp_path: Path, fresh: Path) -> None:
     record(tmp_path / "store", None, replace(BEFORE, embedder=None))
     assert reindex(tmp_path / "store", SmallEmbedder(), AFTER, progress=_silent) == TOTAL
     assert_same_history(tmp_path / "store", fresh, AFTER, SmallEmbedder())
 
 
 def test_a_store_that_differs_in_more_than_the_embedder_is_refused(path: Path) -> None:
-    text = "made with chunk_tokens 16, not 128: reindex changes the embedding model alone"
+    text = "made with chunk_tokens 16, not 128: reindex changes only the embedding model"
     with pytest.raises(StoreError, match=text):
         reindex(path, SmallEmbedder(), replace(AFTER, chunk_tokens=128), progress=_silent)
     assert _vector_tables(path) == {"chunk_vectors_hashing-64", "turn_vectors_hashing-64"}
 
 
-def test_a_store_that_is_not_there_or_in_use_is_refused(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=f"there is no store at {tmp_path}/none: name the directory"):
+def test_a_missing_store_or_one_in_use_is_refused(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=f"there is no store at {tmp_path}/none: give the directory"):
         reindex(tmp_path / "none", SmallEmbedder(), AFTER, progress=_silent)
     assert not (tmp_path / "none").exists()
     store = LanceStore(path, BEFORE, 64)
@@ -339,7 +341,7 @@ def test_a_store_that_is_not_there_or_in_use_is_refused(path: Path, tmp_path: Pa
     store.close()
 
 
-def test_rows_that_are_missing_are_reported_and_nothing_is_switched(path: Path) -> None:
+def test_missing_rows_are_reported_and_the_store_is_not_switched(path: Path) -> None:
     lancedb.connect(path).open_table("turns").delete("seq = 3 AND channel = 'ops'")
     with pytest.raises(StoreError, match=r"rows of acme.*/ops are missing: restore it from a backup"):
         reindex(path, SmallEmbedder(), AFTER, progress=_silent)

@@ -1,4 +1,4 @@
-"""The store in an object store: a local S3 server."""
+"""A store in an object store, against a local S3 server."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def objects(address: str) -> dict[str, bytes]:
     return found
 
 
-def test_a_history_lives_in_an_object_store(address: str) -> None:
-    """Recorded, changed, maintained, and read by another process at every step."""
+def test_a_history_can_be_kept_in_an_object_store(address: str) -> None:
+    """It is recorded, changed and maintained, and another process reads it after each step."""
     store = open_store(address)
     store.append([recorded(window(index), EMBEDDER, CHUNKER) for index in range(2)])
     store.append([recorded(window(2), EMBEDDER, CHUNKER)])
@@ -102,7 +102,7 @@ def test_a_store_in_an_object_store_can_be_reindexed(address: str) -> None:
         reindex("s3://backscroll/nowhere", Other(), FINGERPRINT, progress=lambda *_: None)
 
 
-def test_no_directory_is_made_for_an_object_store(
+def test_no_directory_is_created_for_an_object_store(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

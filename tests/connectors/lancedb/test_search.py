@@ -31,7 +31,7 @@ def vectors(number: int) -> Vectors:
 
 
 def window(key: ChannelKey, index: int, chunks: int = CHUNKS) -> RecordedWindow:
-    """A window of one turn with chunks that have random vectors."""
+    """A window with one turn and chunks with random vectors."""
     cut = tuple(Chunk(96 * n, 96 * n + 128, index, index, f"part {n} of {index}") for n in range(chunks))
     ref = WindowRef(key, index, index, index)
     return RecordedWindow(Window(ref, (turn(index, f"turn {index}"),)), cut, vectors(chunks), vectors(1))
@@ -48,12 +48,12 @@ def exact(windows: list[RecordedWindow]) -> ChannelHistory:
 
 
 def recall(found: AsOf, truth: AsOf, queries: Vectors) -> float:
-    """The share of the 30 nearest chunks that is found."""
+    """The share of the 30 nearest chunks that was found."""
     pairs = zip(found.nearest(queries, 30), truth.nearest(queries, 30), strict=True)
     return float(np.mean([len(dict(ours).keys() & dict(theirs).keys()) / 30 for ours, theirs in pairs]))
 
 
-def test_a_long_channel_is_searched_by_the_index_of_the_store_as_of_any_window(tmp_path: Path) -> None:
+def test_a_long_channel_is_searched_with_the_index_of_the_store_as_of_any_window(tmp_path: Path) -> None:
     store = open_store(tmp_path / "store")
     windows = [window(OPS, index) for index in range(WINDOWS)]
     store.append([one for index, ours in enumerate(windows) for one in (ours, window(SALES, index))])
@@ -82,7 +82,7 @@ def test_a_long_channel_is_searched_by_the_index_of_the_store_as_of_any_window(t
         _ = kept.as_of(3).chunk_vectors
 
 
-def test_a_changed_window_is_found_by_its_new_vectors_alone(tmp_path: Path) -> None:
+def test_a_changed_window_is_found_only_by_its_new_vectors(tmp_path: Path) -> None:
     store = open_store(tmp_path / "store")
     windows = [window(OPS, index) for index in range(WINDOWS)]
     store.append(windows)
@@ -101,7 +101,7 @@ def test_a_changed_window_is_found_by_its_new_vectors_alone(tmp_path: Path) -> N
     assert all(best.scores[0] < 0.9 for best in past.nearest(before.chunk_vectors, 1))
 
 
-def test_a_channel_that_grows_long_lets_go_of_its_vectors_and_is_loaded_without_them(tmp_path: Path) -> None:
+def test_a_channel_that_grows_long_frees_its_vectors_and_is_loaded_without_them(tmp_path: Path) -> None:
     store = open_store(tmp_path / "store")
     histories = Histories(store, EMBEDDER, Chunker(), search=store.search)
     fits = BEYOND // CHUNKS
@@ -113,7 +113,7 @@ def test_a_channel_that_grows_long_lets_go_of_its_vectors_and_is_loaded_without_
     assert open_store(tmp_path / "store", exact_chunks=None).load(OPS).windows[fits].chunk_vectors is not None
 
 
-def test_the_index_of_vectors_is_made_anew_after_a_day(tmp_path: Path) -> None:
+def test_the_vector_index_is_rebuilt_after_a_day(tmp_path: Path) -> None:
     store = open_store(tmp_path / "store")
     table = store.tables.chunk_vectors
     assert table is not None
@@ -129,7 +129,7 @@ def test_the_index_of_vectors_is_made_anew_after_a_day(tmp_path: Path) -> None:
     assert table.indexed()["vector"] > made
 
 
-def test_many_rows_are_indexed_by_their_channel_and_read_as_before(tmp_path: Path) -> None:
+def test_a_large_table_is_indexed_by_channel_and_reads_the_same_rows(tmp_path: Path) -> None:
     store = open_store(tmp_path / "store")
     store.append([window(key, index) for index in range(450) for key in (OPS, SALES)])
     store.append([window(ChannelKey("other", "ops"), index) for index in range(3)])

@@ -1,4 +1,4 @@
-"""Processes that share a store. Run as a program, this module is one of those processes."""
+"""Processes that share a store. When run as a program, this module is one of them."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ Starter = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start() -> Iterator[Starter]:
-    """Starts processes with a role, a store and an argument; what still runs at the end is killed."""
+    """Starts processes with a role, a store and an argument; kills those still running at the end."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     started = list[subprocess.Popen[str]]()
 
@@ -169,7 +169,9 @@ def prepare(path: Path) -> None:
     store.put_summaries([summary(window(CHANGED, index)) for index in range(CHANGES + 3)])
 
 
-def test_writers_a_changer_a_maintainer_and_a_reader_get_along(tmp_path: Path, start: Starter) -> None:
+def test_writers_a_changer_a_maintainer_and_a_reader_can_share_a_store(
+    tmp_path: Path, start: Starter
+) -> None:
     path, alone, stop = tmp_path / "store", tmp_path / "alone", tmp_path / "stop"
     prepare(path)
     first = manifests(path)
@@ -195,7 +197,7 @@ def test_writers_a_changer_a_maintainer_and_a_reader_get_along(tmp_path: Path, s
     assert store.load(CHANGED).unfinished == frozenset()
 
 
-def test_of_several_processes_one_gets_the_lease(tmp_path: Path, start: Starter) -> None:
+def test_only_one_of_several_processes_gets_the_lease(tmp_path: Path, start: Starter) -> None:
     open_store(tmp_path)
     processes = [start(hold, tmp_path) for _ in range(4)]
     answers = [process.stdout.readline().strip() for process in processes if process.stdout]
@@ -205,7 +207,7 @@ def test_of_several_processes_one_gets_the_lease(tmp_path: Path, start: Starter)
     assert maintain(open_store(tmp_path)) is not None, "it was given back"
 
 
-def test_processes_can_make_a_store_at_the_same_time(tmp_path: Path, start: Starter) -> None:
+def test_processes_can_create_a_store_at_the_same_time(tmp_path: Path, start: Starter) -> None:
     processes = [start(write, tmp_path, key.channel) for key in WRITERS]
     for process in processes:
         output_of(process)
@@ -214,7 +216,7 @@ def test_processes_can_make_a_store_at_the_same_time(tmp_path: Path, start: Star
         assert [one.window for one in store.load(key).windows] == [window(key, i) for i in range(WINDOWS)]
 
 
-def test_a_handle_whose_version_was_removed_goes_on_with_the_latest(tmp_path: Path) -> None:
+def test_a_handle_on_a_removed_version_continues_with_the_latest(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("seq", pa.int64(), False)])
     table = SharedTable(connect(tmp_path), "t", schema)
     table.add([{"seq": number} for number in range(100)])
@@ -231,7 +233,7 @@ def test_a_handle_whose_version_was_removed_goes_on_with_the_latest(tmp_path: Pa
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_an_append_of_which_nobody_knows_whether_it_was_done_is_done_once(
+def test_an_append_with_unknown_outcome_is_applied_exactly_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
     erased = SharedTable(connect(tmp_path), "erased", SCHEMAS["erased"])
@@ -248,7 +250,7 @@ def test_an_append_of_which_nobody_knows_whether_it_was_done_is_done_once(
     assert sorted(erased.rows(""), key=lambda row: row["id"]) == rows
 
 
-def test_what_others_prevent_is_tried_again_and_at_last_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conflicts_are_retried_and_finally_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = list[float]()
     monkeypatch.setattr(time, "sleep", pauses.append)
     text = "lance error: Retryable commit conflict for version 5: This Rewrite transaction was preempted by"
@@ -267,14 +269,14 @@ def test_what_others_prevent_is_tried_again_and_at_last_an_error(monkeypatch: py
         raise RuntimeError(text)
 
     with pytest.raises(
-        StoreError, match=r"^other processes were in the way 12 times: lance error: Retryable"
+        StoreError, match=r"^conflict with other processes in 12 attempts: lance error: Retryable"
     ):
         attempt(failing)
     assert all(0 <= pause <= 2 for pause in pauses)
     assert len(pauses) == 2 + 11
 
 
-def test_other_errors_are_not_tried_again() -> None:
+def test_other_errors_are_not_retried() -> None:
     tried = list[str]()
 
     def failing() -> None:

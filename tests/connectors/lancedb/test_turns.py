@@ -24,7 +24,7 @@ def stored(turns: list[Turn]) -> StoredTurns:
     return StoredTurns(pa.Table.from_pylist(rows, schema=SCHEMAS["turns"]))
 
 
-def test_turns_come_back_as_they_were_in_the_order_of_the_channel() -> None:
+def test_turns_are_read_back_unchanged_and_in_order() -> None:
     turns = stored([TURNS[2], TURNS[0], TURNS[3], TURNS[1]])
     assert list(turns) == TURNS
     assert turns[1:3] == TURNS[1:3]
@@ -32,7 +32,7 @@ def test_turns_come_back_as_they_were_in_the_order_of_the_channel() -> None:
     assert turns.ids == ["m0", "m1", "m2", "m3"]
 
 
-def test_a_changed_turn_leaves_nothing_of_its_text_in_the_columns() -> None:
+def test_the_old_text_of_a_changed_turn_is_erased_from_the_columns() -> None:
     turns, kept = stored(TURNS), KeptTurns()
     kept.extend(turns, turns.ids)
     gone = replace(TURNS[1], text="", author=NOBODY, tokens=0, deleted=True)
@@ -44,7 +44,7 @@ def test_a_changed_turn_leaves_nothing_of_its_text_in_the_columns() -> None:
     assert turns[1].text == ""
 
 
-def test_turns_added_to_those_that_were_loaded_follow_them() -> None:
+def test_new_turns_follow_the_loaded_ones() -> None:
     turns, kept = stored(TURNS), KeptTurns()
     kept.extend(turns, turns.ids)
     kept.extend([turn(4, "lunch"), turn(5, "noon")], ["m4", "m5"])
