@@ -126,13 +126,8 @@ def measure_size(
         say: called with the current step.
     """
     say(f"{tokens:,} tokens: text")
-    told, chunker, clock, embedder = (
-        grown_windows(dialogues, tokens),
-        Chunker(),
-        Stopwatch(),
-        ClusteredVectors(),
-    )
-    closed = list(told)
+    chunker, clock, embedder = Chunker(), Stopwatch(), ClusteredVectors()
+    closed = list(grown_windows(dialogues, tokens))
     windows = min(windows, len(closed) // 2)
     chunks = [chunker.chunk(window.turns) for window in closed]
     recorded = [

@@ -115,8 +115,8 @@ class _Traffic:
     """Small windows with real text, for any channel."""
 
     def __init__(self, dialogues: Sequence[Sequence[Message]], channels: int) -> None:
-        (told,) = [list(grown_windows(dialogues, 200_000))]
-        turns = [turn for window in told for turn in window.turns]
+        windows = grown_windows(dialogues, 200_000)
+        turns = [turn for window in windows for turn in window.turns]
         self._parts = [turns[start : start + _TURNS] for start in range(0, len(turns) - _TURNS, _TURNS)]
         self._next = np.zeros((channels, 2), np.int64)  # window, turn
         self._made = 0

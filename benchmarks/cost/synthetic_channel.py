@@ -129,32 +129,32 @@ def _turns(dialogues: Sequence[Sequence[Message]], seed: int) -> Iterator[Turn]:
     common = {word for word, _ in frequency.most_common(_COMMON)}
     source = sorted(set(frequency) - common) or sorted(common)
     process = _Words(heaps_exponent(dialogues), source, random.Random(seed), [], set())
-    seq, telling, clock = 0, 0, dialogues[0][0].ts
+    seq, repetition, clock = 0, 0, dialogues[0][0].ts
     while True:
         for dialogue in dialogues:
             words = dict[str, str]()
             start, last = clock, clock
             for message in dialogue:
-                text = _told(message.text, telling, words, common, process)
+                text = _varied(message.text, repetition, words, common, process)
                 last = clock = max(last, start + (message.ts - dialogue[0].ts))
                 author = message.author
                 rendered = count(f"{author.name}: {text}\n")
                 yield Turn(seq, f"m{seq}", clock, author, text, rendered, replace(message, text=text).digest)
                 seq += 1
             clock += _BETWEEN
-        telling += 1
+        repetition += 1
 
 
-def _told(text: str, telling: int, words: dict[str, str], common: set[str], process: _Words) -> str:
+def _varied(text: str, repetition: int, words: dict[str, str], common: set[str], process: _Words) -> str:
     """The text of this repetition; `words` maps the words of the source to those of the repetition."""
 
-    def told(match: re.Match[str]) -> str:
+    def replaced(match: re.Match[str]) -> str:
         word = match.group()
         lower = word.lower()
         if lower in common:
             return word
         if lower not in words:
-            if telling:
+            if repetition:
                 words[lower] = process.draw()
             else:
                 words[lower] = lower
@@ -164,7 +164,7 @@ def _told(text: str, telling: int, words: dict[str, str], common: set[str], proc
             return word
         return now if word == lower else now.capitalize()
 
-    return _WORD.sub(told, text)
+    return _WORD.sub(replaced, text)
 
 
 class _Nothing:
