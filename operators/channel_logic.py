@@ -23,8 +23,6 @@ from backscroll.operators.stream.windows import Cutting, Window
 __all__ = ["AdmissionLogic", "CuttingLogic", "reject"]
 
 _LOOK_AGAIN = timedelta(seconds=1)
-
-
 _REASON_CHARACTERS = 300
 
 

@@ -34,20 +34,10 @@ __all__ = [
 ]
 
 DEFAULT_NAMESPACE = "default"
-
-
 Op = Literal["post", "edit", "delete", "flush"]
-
-
 _LONGEST_NAME, _LONGEST_LINK = 512, 4096  # characters of ids and names, and of links
-
-
 _LONGEST_ID = 512  # bytes as JSON, because a summary record lists the ids of a whole window
-
-
 _SEPARATORS = re.compile(r"[/:%\x00-\x1f\x7f-\x9f]")
-
-
 _OPS = ("post", "edit", "delete", "flush")
 
 

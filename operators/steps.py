@@ -63,10 +63,7 @@ __all__ = [
 
 _NO_GAPS = Detection((), "none")
 
-
 X = TypeVar("X")
-
-
 Y = TypeVar("Y")
 
 

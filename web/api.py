@@ -31,13 +31,8 @@ __all__ = ["MessageView", "SearchHit", "router"]
 
 router = APIRouter(prefix="/api", tags=["api"])
 
-
 Count = Annotated[int, Query(ge=1, le=200)]
-
-
 Place = Annotated[int, Query(ge=0, lt=1 << 62)]
-
-
 Words = Annotated[str, Query(min_length=1, max_length=1000)]
 
 

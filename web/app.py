@@ -43,8 +43,6 @@ _POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-
-
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -52,11 +50,7 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-
-
 _LOCAL = ["127.0.0.1", "localhost", "[::1]"]
-
-
 _THIRTY_DAYS = 30 * 24 * 3600
 
 

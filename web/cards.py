@@ -13,20 +13,10 @@ from backscroll.web.library import Card
 __all__ = ["Line", "Segment", "Text", "fallback", "lines", "marked", "unplaced_gaps"]
 
 _HEAD = re.compile(r"((?:\d\d-\d\d )?\d\d:\d\d) (.+):\s*", re.DOTALL)
-
-
 _NOTE = re.compile(r"\[(.+?), ((?:\d{4}-\d\d-\d\d )?\d\d:\d\d): (.*)\]", re.DOTALL)
-
-
 _DATED = re.compile(r"(?:\d{4}-)?(\d\d)-(\d\d) (\d\d:\d\d)")
-
-
 _LINES = re.compile(r"[^\n]+")
-
-
 _LINK = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
-
-
 _FAILURES = {
     "budget": "the daily token limit was reached",
     "circuit_open": "the model kept failing",
@@ -40,8 +30,6 @@ _FAILURES = {
     "truncated": "the model's answer was cut off",
     "unsupported": "the messages do not support the model's summary",
 }
-
-
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 

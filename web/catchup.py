@@ -27,7 +27,6 @@ __all__ = ["BusyError", "CatchUp", "CaughtUp", "Digesting"]
 
 _CHANNELS = 16  # that one catch-up reads
 
-
 _KEPT = 64  # digests
 
 

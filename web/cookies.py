@@ -18,20 +18,10 @@ from backscroll.operators.messages import ChannelKey
 __all__ = ["keep_name", "kept_name", "mark_seen", "seen_windows"]
 
 _COOKIE = "backscroll_seen"
-
-
 _NAME = "backscroll_me"
-
-
 _MOST = 200  # channels: the cookie stays below 4 KB
-
-
 _ENTRY = re.compile(r"([0-9a-f]{8})-([0-9a-f]{1,8})")
-
-
 _LONGEST = 100  # characters of a name
-
-
 _YEAR = 365 * 24 * 3600
 
 

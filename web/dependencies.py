@@ -28,7 +28,6 @@ __all__ = [
 
 _DOTS = re.compile(r"\.+")
 
-
 CurrentUser = Annotated[User, Depends(user_of)]
 
 

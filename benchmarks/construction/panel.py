@@ -32,8 +32,6 @@ from backscroll.operators.llm.resilience import Limited, SecondTry
 __all__ = ["Annotator", "Calls", "Panel", "WorkStopped", "together"]
 
 T = TypeVar("T", bound=BaseModel)
-
-
 X = TypeVar("X")
 
 

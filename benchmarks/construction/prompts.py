@@ -32,8 +32,6 @@ __all__ = [
 ]
 
 GapType = Literal["referential", "attribute", "relational"]
-
-
 MOST_TOGETHER = 3  # messages of one alternative of evidence
 
 

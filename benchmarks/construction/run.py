@@ -27,11 +27,7 @@ __all__ = ["BuildReport", "Estimate", "annotate_all", "choose_windows", "estimat
 
 # Assumptions for stages that depend on earlier answers: gaps per window, and tokens per gap and question.
 ASSUMED_GAPS = 3
-
-
 _EVIDENCE_TOKENS = 4000
-
-
 _VALIDATION_TOKENS = 2000
 
 

@@ -42,20 +42,11 @@ from backscroll.operators.stream.windows import Window
 __all__ = ["STAGES", "AnnotatedGap", "AnnotatedWindow", "Rejected", "Stage", "annotate", "passage_batches"]
 
 X = TypeVar("X")
-
-
 Stage = Literal["salience", "dependence", "screening", "evidence", "validation"]
-
-
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
-
 PASSAGE_TOKENS = 256
-
-
 BATCH_TOKENS = 4096  # of history per question
-
-
 # The four criteria in the order of the paper, by the reason for evidence that fails one.
 _CRITERIA: Mapping[str, Callable[[ValidatedCandidate], bool]] = {
     "insufficient": lambda verdict: verdict.sufficient,
@@ -63,8 +54,6 @@ _CRITERIA: Mapping[str, Callable[[ValidatedCandidate], bool]] = {
     "not_standalone": lambda verdict: verdict.standalone,
     "redundant": lambda verdict: verdict.new,
 }
-
-
 _Alternative = tuple[Turn, ...]
 
 

@@ -30,7 +30,6 @@ __all__ = ["EmbeddingCost", "Texts", "bench_embedding", "measure_embedding", "re
 Texts = Sequence[tuple[Sequence[str], Sequence[str]]]
 """Turns and chunks of closed windows."""
 
-
 _ROUNDS = 3
 
 

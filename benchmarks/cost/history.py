@@ -38,17 +38,9 @@ from backscroll.operators.messages import Message
 __all__ = ["DIMENSIONS", "FINGERPRINT", "ClusteredVectors", "Stopwatch", "measure_size"]
 
 DIMENSIONS = 384
-
-
 FINGERPRINT = Fingerprint(TOKENIZER, 1024, 128, 32, ANALYSER, "clustered")
-
-
 GAPS, TOP_K, CHUNKS, QUERY_TOKENS = 8, 30, 8, 60
-
-
 _CENTRES, _SPREAD = 512, 0.7
-
-
 _INDEXED = 64  # queries
 
 

@@ -12,8 +12,6 @@ from rich.table import Table
 __all__ = ["history_plot", "history_tables"]
 
 _WIDTH, _HEIGHT, _MARGIN, _LEGEND = 640, 420, 56, 190
-
-
 _LINES = {
     "sparse_query": "#1b6ca8",
     "dense_query": "#2a9d5c",
@@ -25,8 +23,6 @@ _LINES = {
     "plain_lancedb_fts": "#d68910",
     "plain_lancedb_vectors": "#7f8c4d",
 }
-
-
 _DASHES = 'stroke-dasharray="4 3"'
 
 

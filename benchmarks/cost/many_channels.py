@@ -33,17 +33,9 @@ from backscroll.operators.stream.windows import Window, WindowRef
 __all__ = ["measure_channels"]
 
 _TURNS = 4  # per window: many channels with little content each
-
-
 _WINDOWS = 3  # per channel, on average
-
-
 _EVENTS = 3072
-
-
 _TOGETHER = 64
-
-
 _GROUP = 2000
 
 

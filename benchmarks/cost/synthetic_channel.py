@@ -28,17 +28,9 @@ from backscroll.operators.stream.windows import Cutting, Window, WindowCutter, W
 __all__ = ["CHANNEL", "grown_windows", "heaps_exponent", "read_dialogues"]
 
 CHANNEL = ChannelKey("bench", "grown")
-
-
 _WORD = re.compile(r"[^\W\d_]{3,}")
-
-
 _COMMON = 400  # words that stay
-
-
 _STRENGTH = 10.0  # of the process; its discount is the exponent of Heaps' law
-
-
 _BETWEEN = timedelta(hours=12)
 
 

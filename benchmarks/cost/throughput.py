@@ -19,8 +19,6 @@ from backscroll.operators.messages import MessageError, parse_message
 __all__ = ["WAYS", "Figures", "ThroughputCase", "throughput_table", "write_chat"]
 
 _BETWEEN = timedelta(seconds=20)
-
-
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -33,8 +31,6 @@ class ThroughputCase:
 
 
 _WITHOUT = {"embedding_model": "none"}
-
-
 WAYS = (
     ThroughputCase("recent, no gaps", {"strategy": "recent", "max_gaps": 0, **_WITHOUT}),
     ThroughputCase("sparse", {"strategy": "sparse", **_WITHOUT}),

@@ -26,8 +26,6 @@ from backscroll.operators.stream.windows import Window, WindowRef
 __all__ = ["behind"]
 
 _KEY = ChannelKey("bench", "before")
-
-
 _PAUSE = timedelta(days=1)
 
 

@@ -22,8 +22,6 @@ from backscroll.operators.stream.windows import WindowRef
 __all__ = ["Asked", "CountedModel", "TimedModel", "concurrently", "question"]
 
 T = TypeVar("T", bound=BaseModel)
-
-
 Y = TypeVar("Y")
 
 

@@ -30,16 +30,9 @@ from backscroll.operators.stream.windows import Window, WindowRef
 __all__ = ["Judge", "Resolvable", "turn_lines"]
 
 V = TypeVar("V", bound=BaseModel)
-
-
 X = TypeVar("X")
-
-
 _AT_ONCE = 16  # items per question; with more, weak models lose track
-
-
 _ROOM = 256
-
 
 Resolvable = tuple[GapRow, Sequence[Turn]]
 """A gap and the history turns that resolve it."""

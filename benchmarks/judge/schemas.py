@@ -26,10 +26,7 @@ __all__ = [
 ]
 
 V = TypeVar("V", bound=BaseModel)
-
-
 _MOST_FACTS = 16
-
 
 Category = Literal[
     "no error",
@@ -42,8 +39,6 @@ Category = Literal[
     "grammatical error",
     "other error",
 ]
-
-
 SUPPORTED = "no error"
 
 

@@ -34,11 +34,7 @@ from backscroll.operators.memory.request import (
 __all__ = ["BuiltMemory", "Measured", "Verdicts", "build_memory", "judge_memory"]
 
 PLACES = ("near", "mid", "far")
-
-
 TYPES = ("referential", "attribute", "relational")
-
-
 Verdicts = Sequence[bool | None]
 """Whether a memory resolves each gap of a window; None where that could not be judged."""
 

@@ -12,13 +12,8 @@ from rich.table import Table
 
 __all__ = ["memory_plot", "memory_table", "show", "wide_console"]
 
-
 _RECALLS = ("all", "macro", "near", "mid", "far", "referential", "attribute", "relational")
-
-
 _PLAIN_WIDTH = 140  # where the output is no terminal
-
-
 _WIDTH, _HEIGHT, _MARGIN = 640, 420, 56
 
 

@@ -23,7 +23,6 @@ __all__ = [
 
 METRICS = ("window_completeness", "gap_completeness", "conciseness", "faithfulness")
 
-
 Cited = Sequence[Collection[int]]
 """For every item the summary sentences that state it, from 0; none where the summary does not."""
 

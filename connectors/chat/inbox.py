@@ -26,8 +26,6 @@ from backscroll.connectors.chat.errors import ChatError
 __all__ = ["Entry", "Inbox", "Known"]
 
 _VERSION = 1
-
-
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS arrivals (number INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS events (
@@ -42,7 +40,6 @@ CREATE TABLE IF NOT EXISTS channels (identity TEXT PRIMARY KEY, name TEXT NOT NU
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 PRAGMA user_version = {_VERSION};
 """
-
 
 _TRIM = """
 DELETE FROM events WHERE number <= :done AND (

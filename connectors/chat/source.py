@@ -17,17 +17,9 @@ from backscroll.operators.stream.event_clock import EventClock
 __all__ = ["InboxSource"]
 
 _VERSION = 1
-
-
 _BATCH = 128
-
-
 _THROTTLED = timedelta(milliseconds=20)
-
-
 _PAUSE = timedelta(milliseconds=50)
-
-
 _SAFE = timedelta(seconds=30)  # after this time, no restart returns to before a snapshot
 
 

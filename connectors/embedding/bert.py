@@ -20,11 +20,7 @@ from backscroll.connectors.embedding.packaged import DEFAULT_MODEL, UnsupportedM
 __all__ = ["SentenceBert"]
 
 _MODULES = ("Transformer", "Pooling", "Normalize")
-
-
 _FILES = ["*.json", "*/config.json", "model.safetensors"]
-
-
 _NEEDED = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 
 

@@ -19,20 +19,11 @@ from onnx import TensorProto, helper
 __all__ = ["BertConfig", "Graph", "Precision", "bert_graph"]
 
 Weights = Mapping[str, NDArray[Any]]
-
-
 Precision = Literal["float32", "int8"]
 
-
 _OPSETS = {"": 17, "com.microsoft": 1}
-
-
 _IR_VERSION = 8
-
-
 _TINY = np.finfo(np.float32).tiny
-
-
 _ELEMENTS = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8}
 
 

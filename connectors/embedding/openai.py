@@ -29,14 +29,8 @@ DEFAULT_QUERY_TASK = (
     "Given what an utterance in a group chat takes for granted, "
     "retrieve the earlier chat messages that state it"
 )
-
-
 _INSTRUCTED = re.compile(r"qwen3[\W_]*embedding", re.IGNORECASE)
-
-
 _SHORT = 512  # characters, which fit any embedding model
-
-
 _TOO_LARGE = (400, 413, 422)
 
 

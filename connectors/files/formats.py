@@ -61,11 +61,7 @@ from backscroll.operators.messages import Received
 __all__ = ["FORMATS", "SKIPPED", "FormatError", "check_file", "detect_format", "read_file"]
 
 SKIPPED = "skipped: "  # prefix of the reason in the counters
-
-
 _HEAD_BYTES = 64 * 1024
-
-
 # JSON escapes quotes inside a text, so these match only keys, never what someone wrote.
 _SIGNS = (
     ("locomo", (rb'"conversation"\s*:\s*\{|"session_[0-9]+_date_time"\s*:',)),
@@ -73,8 +69,6 @@ _SIGNS = (
     ("realtalk", (rb'"session_[0-9]+"\s*:\s*\[', rb'"clean_text"\s*:')),
     ("evermembench", (rb'"dialogues"\s*:\s*\{', rb'"date"\s*:')),
 )
-
-
 _CUT_MESSAGE = (rb"^\s*\{", rb'"channel"\s*:', rb'"(ts|id|text)"\s*:')
 
 

@@ -19,7 +19,6 @@ __all__ = ["FilesSource"]
 
 _BATCH = 128
 
-
 _WAIT, _LONGEST = timedelta(milliseconds=20), timedelta(milliseconds=200)
 
 

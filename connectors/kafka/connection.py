@@ -42,20 +42,10 @@ __all__ = [
 ]
 
 C = TypeVar("C")
-
-
 Mechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-
-
 Protocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-
-
 START_SECONDS = 10.0
-
-
 _PROBE_SECONDS = 2.0
-
-
 _RETRY_SECONDS = 0.2
 
 

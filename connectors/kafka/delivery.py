@@ -21,35 +21,15 @@ from backscroll.connectors.kafka.connection import (
 __all__ = ["Delivery", "Record", "partition_of"]
 
 _LOG = logging.getLogger(__name__)
-
-
 _DELIVERY_SECONDS = 120.0
-
-
 _STOPPING_SECONDS = 1.0  # to wait for acknowledgements when the program is stopping
-
-
 _SILENT_SECONDS = 1.0  # without an acknowledgement, before a log line says so
-
-
 _LOOK_SECONDS = 0.1
-
-
 _REFUSALS = 3  # of the same record, each with a new producer, before giving up
-
-
 _REOPEN_MS = 1000
-
-
 _LINGER_MS = 5
-
-
 _BATCH_BYTES = 256 * 1024
-
-
 _REQUEST_BYTES = 16 * 1024 * 1024  # above the brokers' own limit, 1 MiB by default
-
-
 _TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 
 

@@ -17,11 +17,7 @@ from backscroll.connectors.kafka.connection import KafkaConnection
 __all__ = ["GroupOffsets"]
 
 _LOG = logging.getLogger(__name__)
-
-
 _SECONDS = 1.0
-
-
 _TIMEOUT_MS = 5000
 
 

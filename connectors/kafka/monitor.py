@@ -15,11 +15,7 @@ from backscroll.connectors.kafka.connection import KafkaConnection
 __all__ = ["BrokerMonitor"]
 
 _LOG = logging.getLogger(__name__)
-
-
 _SECONDS = 1.0
-
-
 _TIMEOUT_MS = 2000
 
 

@@ -24,8 +24,6 @@ from pydantic import SecretStr
 __all__ = ["TokenEndpoint", "TokenError", "TokenFile"]
 
 _TIMEOUT = 10.0  # seconds for the endpoint to answer
-
-
 _SPARE = 30.0  # seconds before its expiry after which a token is no longer used
 
 

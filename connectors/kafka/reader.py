@@ -15,20 +15,11 @@ from backscroll.connectors.kafka.connection import BatchError, KafkaConnection, 
 __all__ = ["BATCH", "OnLost", "PartitionReader", "Place", "Start"]
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
-
-
 OnLost: TypeAlias = Literal["stop", "earliest"]
 
-
 BATCH = 128
-
-
 _ANSWER_MS = 10_000  # for the broker to return offsets
-
-
 _GLANCE_MS = 200  # the same, if the answer is not essential
-
-
 _CODECS = {"python-snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstandard": codec.has_zstd}
 
 

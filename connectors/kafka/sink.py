@@ -27,7 +27,6 @@ __all__ = ["KafkaDeadLetters", "KafkaDebug", "KafkaSink"]
 
 _SHORT, _FEW = 4096, 16  # of a shortened dead letter: longest key or header in bytes, most headers
 
-
 X = TypeVar("X")
 
 

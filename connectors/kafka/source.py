@@ -28,28 +28,13 @@ __all__ = ["KafkaSource", "State"]
 # Version, next offset (None before one is known), greatest event time.
 State: TypeAlias = tuple[int, int | None, datetime | None]
 
-
 _LOG = logging.getLogger(__name__)
-
-
 _VERSION = 1
-
-
 _THROTTLED = timedelta(milliseconds=20)
-
-
 _SHORTEST, _LONGEST = timedelta(milliseconds=1), timedelta(milliseconds=100)
-
-
 _AWAY_SECONDS = 1.0  # without a connection, before a log line says so
-
-
 _QUIET_SECONDS = 2.0  # without expected records, before checking whether an open transaction holds them back
-
-
 _TROUBLE_SECONDS = 10.0  # of nothing but errors, before giving up
-
-
 _MISPLACED_SECONDS = 5.0  # beyond the end; longer than the election of a leader takes
 
 

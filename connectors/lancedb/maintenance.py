@@ -39,11 +39,7 @@ _LEASE = pa.schema(
         pa.field("expires", TIME, False),
     ]
 )
-
-
 _SHORTEST = timedelta(minutes=1)  # a commit takes milliseconds after choosing its version number
-
-
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -33,11 +33,7 @@ __all__ = [
 ]
 
 PLACE = [pa.field("namespace", pa.string(), False), pa.field("channel", pa.string(), False)]
-
-
 TIME = pa.timestamp("us", tz="UTC")
-
-
 SCHEMAS = {
     "turns": pa.schema(
         [
@@ -113,8 +109,6 @@ SCHEMAS = {
     ),
     "meta": pa.schema([pa.field("fingerprint", pa.string(), False)]),
 }
-
-
 KEYS = {
     "turns": ["namespace", "channel", "seq"],
     "chunks": ["namespace", "channel", "window", "start"],

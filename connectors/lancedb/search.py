@@ -17,11 +17,7 @@ from backscroll.operators.messages import ChannelKey
 __all__ = ["LanceSearch", "index_channels", "index_vectors"]
 
 _CANDIDATES = 4  # per requested chunk; with fewer, recall at 30 drops to 0.91
-
-
 _MANY = 10_000  # rows, from which an index on channels is faster than a scan
-
-
 _OLDEST = timedelta(days=1)
 
 

@@ -47,11 +47,7 @@ from backscroll.operators.messages import ChannelKey, Turn
 __all__ = ["Fingerprint", "LanceStore"]
 
 _READS = 20  # of a channel that another process is changing
-
-
 _PAUSE = 0.05  # seconds
-
-
 _TABLES = 4  # that a window is written to before it counts
 
 

@@ -31,24 +31,13 @@ __all__ = ["SharedTable", "Tables", "attempt", "connect", "is_remote", "table_na
 
 T = TypeVar("T")
 
-
 _TRIES = 12
-
-
 _VECTOR_KEY = ["namespace", "channel", "position"]
-
-
 _PAUSE = 0.02  # seconds, doubled with every attempt
-
-
 _LONGEST = 2.0
-
-
 _CONFLICT = re.compile(
     r"commit conflict|preempted by concurrent|concurrent writers|please retry", re.IGNORECASE
 )
-
-
 _REMOVED = re.compile(r"Not found: ")
 
 

@@ -16,11 +16,7 @@ from backscroll.operators.messages import Author, Turn
 __all__ = ["StoredTurns"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 _NAMES = ("author_id", "author_name")  # few distinct values per channel
-
-
 _TIMES = ("ts", "edited")
 
 

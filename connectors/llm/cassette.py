@@ -17,8 +17,6 @@ from backscroll.operators.llm.protocol import LLM, Answer, BadAnswer, LLMRefused
 __all__ = ["Cassette", "Recorder"]
 
 T = TypeVar("T", bound=BaseModel)
-
-
 _BEGIN = b'{"digest":'
 
 

@@ -27,8 +27,6 @@ from backscroll.operators.llm.protocol import (
 __all__ = ["OpenAIChat", "base_url"]
 
 T = TypeVar("T", bound=BaseModel)
-
-
 # The client's own errors, and those it runs into when a body is not JSON or has an unexpected shape.
 _FAULTS = (openai.OpenAIError, ValueError, TypeError, AttributeError, OverflowError)
 

@@ -26,8 +26,6 @@ from backscroll.operators.llm.protocol import (
 __all__ = ["VLLMInProcess"]
 
 T = TypeVar("T", bound=BaseModel)
-
-
 _Call = tuple[Prompt, dict[str, Any], "Future[tuple[str, bool, Usage]]"]
 
 

@@ -20,8 +20,6 @@ from backscroll.operators.summary.stage import ExtractiveWriting, ModelWriting, 
 __all__ = ["Chosen", "make_stages", "model_name", "open_llm", "open_model"]
 
 _LOG = logging.getLogger("backscroll")
-
-
 _FLAGS = ("--gap-model", "--summary-model")
 
 

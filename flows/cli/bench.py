@@ -29,8 +29,6 @@ def bench() -> None:
 
 
 _json = click.option("--json", type=FILE, help="File for the results, JSON.")
-
-
 _asked_models = option_group(
     setting("llm"),
     setting("llm_record"),

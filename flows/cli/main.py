@@ -29,8 +29,6 @@ _topics = option_group(
     setting("kafka_summaries"),
     setting("kafka_dead_letters"),
 )
-
-
 _workers = click.option(
     "--workers",
     type=click.IntRange(1, 64),
@@ -38,8 +36,6 @@ _workers = click.option(
     show_default=True,
     help="Number of processes on this machine.",
 )
-
-
 _engine = option_group(
     setting("namespace"),
     setting("window_tokens"),
@@ -48,8 +44,6 @@ _engine = option_group(
     setting("embedding_model"),
     config_option,
 )
-
-
 _common = option_group(
     click.argument("files", nargs=-1, required=True, type=FILE),
     format_option,
@@ -70,8 +64,6 @@ _common = option_group(
         help="File for invalid messages.",
     ),
 )
-
-
 _summaries = option_group(
     setting("strategy"),
     setting("budget"),

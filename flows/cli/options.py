@@ -39,11 +39,7 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
 FILE = click.Path(path_type=Path)
-
-
 FLAGS = {
     "backfill_days": "--backfill",
     "idle_minutes": "--idle",
@@ -146,8 +142,6 @@ def _format() -> click.Option:
 
 
 format_option = deferred("--format", make=_format)
-
-
 as_option = click.option(
     "--as",
     "form",
@@ -156,8 +150,6 @@ as_option = click.option(
     show_default=True,
     help="Format of summaries on standard output; auto means cards on a terminal, JSON Lines elsewhere.",
 )
-
-
 config_option = click.option(
     "--config", type=FILE, envvar="BACKSCROLL_CONFIG", show_envvar=True, help="Settings file, TOML."
 )

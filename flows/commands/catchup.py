@@ -39,8 +39,6 @@ from backscroll.operators.stream.windows import WindowCutter
 __all__ = ["digest_channels", "make_recalling", "run_catchup", "shown_zone"]
 
 _LAST = 40  # recent messages that decide the language if none is new
-
-
 _CLOSED = "a store holds only closed windows: pass later messages with --file"
 
 

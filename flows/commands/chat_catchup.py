@@ -28,20 +28,10 @@ from backscroll.operators.messages import Author, ChannelKey, Turn, parse_messag
 __all__ = ["ChatCatchup", "SlackForm"]
 
 _LOG = logging.getLogger(__name__)
-
-
 _TOKENS = 400  # for all lines together
-
-
 _LAST = 40  # recent messages that decide the language if none is new
-
-
 _ELSEWHERE = "1d"  # start of the period for somebody who has never written
-
-
 _NOTHING = "I have not read any messages here yet: try again later."
-
-
 _FAILED = "That did not work. The operator of Backscroll can find the reason in its log."
 
 

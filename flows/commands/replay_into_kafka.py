@@ -36,11 +36,7 @@ from backscroll.operators.messages import (
 __all__ = ["message_json", "run_into"]
 
 _BATCH = 500
-
-
 _LOOK_SECONDS = 0.2
-
-
 _LINE_SECONDS = 10.0
 
 

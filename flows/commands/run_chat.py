@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["PlatformName", "run_chat"]
 
 PlatformName = Literal["slack", "matrix"]
-
-
 _PATIENCE_SECONDS = 3.5
 
 

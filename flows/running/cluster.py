@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["run_cluster"]
 
 _GRACE_SECONDS = 5.0
-
-
 _PATIENCE_SECONDS = 2.5  # from the wish to stop to force
 
 

@@ -16,8 +16,6 @@ from backscroll.flows.settings.settings import Settings
 __all__ = ["maintained"]
 
 _PATIENCE_SECONDS = 1.0
-
-
 _LOG = logging.getLogger("backscroll")
 
 

@@ -22,14 +22,8 @@ from backscroll.operators.messages import ChannelKey, Turn
 __all__ = ["Form", "nothing_new"]
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&])")
-
-
 _ADDRESS = re.compile(r"https?://[^\s/]\S*")
-
-
 _FIRST_ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
-
-
 _MANY = 4  # more message ids than this are shown as a range
 
 

@@ -21,8 +21,6 @@ from backscroll.connectors.files.formats import SKIPPED
 __all__ = ["count_entries", "follow", "left_out", "report", "show_progress"]
 
 _PLAIN_SECONDS = 10.0
-
-
 _MOST_REASONS = 8
 
 

@@ -40,14 +40,8 @@ from backscroll.operators.summary.record import Summary
 __all__ = ["catch_up", "in_span"]
 
 _SHARES = (0.3, 0.25, 0.2, 0.1, 0.15)  # of the tokens, one for each section that is not empty
-
-
 _OF_KIND = {"decision": "decisions", "action": "actions", "question": "questions", "highlight": "highlights"}
-
-
 _LEAST_TOKENS = 60  # per channel
-
-
 _LEAST_SALIENCE = 0.25  # for a highlight
 
 

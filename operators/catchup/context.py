@@ -27,20 +27,10 @@ from backscroll.operators.summary.record import Summary
 __all__ = ["ContextFinder", "EarlierMessage", "from_record", "from_threads"]
 
 _QUOTE = 140  # characters of an earlier message
-
-
 _NEARBY = 40  # earlier messages that are in no window yet
-
-
 _GAPS = 8
-
-
 _TINY, _SHORT = 2, 10  # content words
-
-
 _OPENING = 12  # characters
-
-
 _SOON = timedelta(minutes=10)
 
 

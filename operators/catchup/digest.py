@@ -19,8 +19,6 @@ from backscroll.operators.summary.record import Summary
 __all__ = ["SECTIONS", "Advice", "ChannelDigest", "ChannelRead", "DigestItem", "LeftOut", "Suggested", "line"]
 
 Advice: TypeAlias = Literal["read", "skim", "skip"]
-
-
 SECTIONS = ("for_me", "decisions", "actions", "questions", "highlights")
 
 

@@ -28,11 +28,7 @@ from backscroll.operators.summary.unsupported import unsupported_spans
 __all__ = ["SuggestedItem", "SuggestedItems", "catchup_prompt", "guard_items", "suggest"]
 
 _PART_TOKENS = 6_000  # of messages in one prompt
-
-
 _LEAST_SHARE = 0.4  # of an item's content words that the messages must contain
-
-
 _PREFIX = 5  # words with the same first letters count as the same
 
 

@@ -20,8 +20,6 @@ from backscroll.operators.messages import Author
 __all__ = ["Person", "addressed"]
 
 _WRITTEN_TOGETHER = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")  # no spaces around names
-
-
 _ACCENTS = re.compile(r"[\u0300-\u036f]")
 
 

@@ -22,11 +22,7 @@ from backscroll.operators.messages import ChannelKey, Turn
 __all__ = ["Endpoint", "Period", "PeriodError", "parse_moment", "parse_period"]
 
 _AGO = re.compile(r"(\d{1,6})\s*(m|min|h|d|w)", re.IGNORECASE)
-
-
 _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
 _DAYS = {"today": 0, "yesterday": 1}
 
 

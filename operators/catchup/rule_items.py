@@ -24,23 +24,11 @@ from backscroll.operators.messages import Turn
 __all__ = ["CatchupItem", "Kind", "asks", "book_of", "find_items", "main_book", "quoted", "shortened"]
 
 Kind: TypeAlias = Literal["decision", "action", "question", "highlight", "mention", "reply"]
-
-
 _QUOTE = 220  # characters; a quote is extended to neighbouring sentences up to this length
-
-
 _LONGEST = 320
-
-
 _CONTENT = 2  # content words a question must have
-
-
 _AT_ONCE = timedelta(minutes=5)
-
-
 _ANSWERED_WITHIN, _TAKEN_UP_WITHIN = timedelta(minutes=20), timedelta(days=1)
-
-
 _ANSWERS_NEAR = 3  # messages after a question that may answer it without being a reply
 
 

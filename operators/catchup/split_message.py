@@ -14,8 +14,6 @@ from collections.abc import Iterator
 __all__ = ["pages"]
 
 _ITEM = "- "
-
-
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s|(?<=[。！？])")
 
 

@@ -30,20 +30,10 @@ from backscroll.operators.stream.windows import Window
 __all__ = ["DetectedGap", "DetectedGaps", "find_quote", "guard_gaps"]
 
 _GUESSES = 2  # unknown ordinary words that make a query a guess; one may be a paraphrase
-
-
 _PREFIX = 5  # words with the same first letters count as the same
-
-
 _KNOWN_LANGUAGE = 0.25  # share of function words that identifies the language of a text
-
-
 _JOINER = re.compile(r"[\-./_':@#]+")
-
-
 _NOT_QUOTED = " \t\r\n\"'“”„«»‹›‘’`*_….,;:!?()[]-–—"
-
-
 _SAME = str.maketrans(
     dict.fromkeys("“”„«»‟", '"') | dict.fromkeys("‘’‚‹›`´", "'") | dict.fromkeys("–—‑", "-")
 )

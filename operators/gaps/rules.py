@@ -48,48 +48,20 @@ STRENGTH = {
     "connects": 0.1,
     "compares": 0.05,
 }
-
-
 # By the turn's position: a window cuts into a conversation, so its first turns depend most on the history.
 POSITION = (8.0, 2.0, 2.2, 1.5)
-
-
 LATER, AFTER_PAUSE = 1.0, 0.75
-
-
 _PAUSE = timedelta(hours=4)
-
-
 _SALIENCE_POWER = 0.35  # below 1, so that a short utterance can be a gap
-
-
 _UNCUED = 0.4  # strength of any utterance, even without a cue
-
-
 _LEAST = 0.7  # minimum score of a gap
-
-
 _PEOPLE_REACH, _QUESTION_REACH, _THING_REACH = 6, 5, 3
-
-
 _KEYWORDS, _FROM_CONTEXT, _REACH, _DECAY = 8, 3, 3, 0.6
-
-
 _LONG, _REST = 180, 400
-
-
 _WHOLE = frozenset(("opening", "reply", "answers", "connects"))  # concern the whole utterance, not a phrase
-
-
 _MENTION = re.compile(r"<?@([\w.\-]+)>?")
-
-
 _TICKET = re.compile(r"(?<![\w/#])(?:[A-Z][A-Z0-9]+-\d+|#\d+)\b")
-
-
 _EXISTS = re.compile(r"\s*(?:is|are|was|were|isn't|aren't|will|has|have)\b")
-
-
 _CLAUSE = re.compile(r"(?<=[,;:])\s+|\s+[-–—]+\s+|(?<=[、，；])|\s+(?=(?:but|and|so|because)\s)")
 
 

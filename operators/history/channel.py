@@ -28,8 +28,6 @@ from backscroll.operators.stream.windows import WindowRef
 __all__ = ["AsOf", "ChannelHistory", "RecordedWindow"]
 
 _TINY = np.float32(1e-12)
-
-
 _OBJECT_BYTES = 160  # of a small object with its place in a dict
 
 _Index = TypeVar("_Index", bound=WindowIndex)

@@ -24,7 +24,6 @@ __all__ = ["ChunkIndex"]
 
 _TERM_BYTES = 160  # of a term with its place in a dict
 
-
 _AT_ONCE = 128  # windows of a long history indexed together: their words fit the processor's cache
 
 

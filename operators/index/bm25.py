@@ -35,11 +35,7 @@ from backscroll.operators.index.postings import Postings
 __all__ = ["ANALYSER", "AsOfBM25", "tokenize"]
 
 ANALYSER = r"lower-case \w+"
-
-
 K1, B, EPSILON = 1.5, 0.75, 0.25
-
-
 _WORD = re.compile(r"\w+")
 
 

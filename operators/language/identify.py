@@ -68,23 +68,14 @@ LANGUAGES = {
 }
 """The languages that can be identified, by ISO 639-1 code."""
 
-
 _DEFAULT_CODE = "en"
-
-
 _NOT_PROSE = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|<?(?:https?://|www\.)\S+|(?<!\S)\S*@\S+|\[shares? [^\]]*\]"
     r"|(?<!\w):[a-z0-9_+\-]+:(?!\w)|(?<![\w./\\\-])[A-Za-z.\-]*[0-9_/\\][A-Za-z0-9_./\\\-]*",
     re.DOTALL,
 )
-
-
 _LETTERS = re.compile(r"[^\W\d_]+")
-
-
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-
-
 _PRIOR = 5.0  # in letters, a bias to English: "lol" belongs to no language
 
 

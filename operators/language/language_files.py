@@ -29,8 +29,6 @@ class LanguageFileError(BackscrollError):
 
 
 _READ: dict[tuple[Path, type], tuple[Any, ...]] = {}
-
-
 _READING = Lock()
 
 

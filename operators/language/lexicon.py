@@ -25,7 +25,6 @@ __all__ = ["WORD", "Cue", "Lexicon", "Word", "lexicons", "spaced_lexicons", "ste
 
 FOLDER = Path(__file__).with_name("lexicons")
 
-
 WORD = re.compile(
     r"[\u3400-\u9fff\u3005]+|[\u30a0-\u30ff]+|[\u3040-\u309f]+"
     r"|[^\W_\u3040-\u30ff\u3400-\u9fff\u3005]+(?:['\-./_][^\W_\u3040-\u30ff\u3400-\u9fff\u3005]+)*"

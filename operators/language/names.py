@@ -29,26 +29,12 @@ from backscroll.operators.language.tokens import encode
 __all__ = ["Vocabulary", "unknown_names"]
 
 _NAME_WORD = re.compile(r"[^\W\d_]+(?:(?!['’]s\b)['’\-][^\W\d_]+)*")
-
-
 _OPENS = frozenset(":\"“„”«»(–—*•#>|[‘'`\n")
-
-
 _HEADING = re.compile(r"^[ \t]*(?:#+ .*|\*\*[^*\n]+\*\*:?[ \t]*|[^.!?:\n]{1,50}:[ \t]*)$", re.MULTILINE)
-
-
 _SAYS_ELSEWHERE = frozenset(("dit", "demande", "propose", "disse", "diz", "сказал", "сказала"))
-
-
 _ABBREVIATIONS = frozenset(("utc", "gmt", "faq", "tbd"))
-
-
 _COMMON_ENDING = re.compile(r"(?:s|ing|ly|tion|ment|ness|ity|ance|ence|ship|ung|heit|keit)\Z")
-
-
 _LOWER_CASE = 0b1110000  # Punkt's flags for a word seen in lower case
-
-
 _CAPITAL = 0b0000100  # Punkt's flag for a word seen capitalised within a sentence
 
 

@@ -20,8 +20,6 @@ from backscroll.operators.language.language_files import read_languages
 __all__ = ["PhraseBook", "phrase_books"]
 
 FOLDER = Path(__file__).with_name("phrasebooks")
-
-
 HEADINGS = (
     *("for_me", "decisions", "actions", "questions", "highlights", "range", "one", "many", "people"),
     *("person", "nothing", "span", "now", "newest", "left_out", "bots", "deleted", "items"),

@@ -61,11 +61,7 @@ def _any(names: Iterable[str]) -> str:
 
 
 _L = "A-Za-z\u00c0-\u024f0-9_"  # characters that continue a Latin word or a number
-
-
 _YEAR = r"(?:(?:,?\s+(?:de\s+)?|\s+of\s+)(?P<year>\d{4})(?!\d))?"
-
-
 _GROUPED = r"\d{1,3}(?P<sep>[,.'’ \u00a0\u202f])\d{3}(?:(?P=sep)\d{3})*(?!\d)(?:[.,]\d+)?"
 
 

@@ -16,11 +16,7 @@ from backscroll.operators.language.language_files import read_languages
 __all__ = ["AllQuantityWords", "QuantityWords", "quantity_words"]
 
 FOLDER = Path(__file__).with_name("quantities")
-
-
 _SCALES = {"k": 10**3, "m": 10**6}
-
-
 _UNITS = {
     **{"%": "%", "％": "%", "€": "EUR", "eur": "EUR", "£": "GBP", "gbp": "GBP"},
     **{"$": "USD", "usd": "USD", "¥": "JPY", "jpy": "JPY"},

@@ -20,18 +20,12 @@ __all__ = ["AnalysedTurn", "analyse_turns"]
 _NOT_PROSE = re.compile(
     r"```.*?(?:```|\Z)|<?https?://\S+|\[shares? [^\]]*\]|(?<!\w):[a-z0-9_+-]+:(?!\w)", re.DOTALL
 )
-
-
 _FIGURE = re.compile(
     r"\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:january|february|march|april|june|july|august"
     r"|september|october|november|december)\b",
     re.IGNORECASE,
 )
-
-
 _BONUS = {"plans": 0.18, "events": 0.18, "asks": 0.08}
-
-
 _BOT = 0.4
 
 

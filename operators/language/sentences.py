@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["sentences"]
 
 _WORD = re.compile(r"\w")
-
-
 _LINES = re.compile(r"[^\n]+")
-
-
 _FULL_WIDTH = re.compile(r"[。！？]*[^。！？]+[。！？]*[」』）]*|[。！？]+")
 
 

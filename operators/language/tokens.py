@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["TOKENIZER", "count", "decode", "encode"]
 
 TOKENIZER = "cl100k_base"
-
-
 _SOURCE = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
 
 

@@ -112,19 +112,13 @@ class SecondTry:
 
 
 LLM_CALLS = Counter("backscroll_llm_calls", "Language model calls.", ["stage", "outcome"])
-
-
 LLM_TOKENS = Counter("backscroll_llm_tokens", "Language model tokens.", ["stage", "direction"])
-
-
 LLM_SECONDS = Histogram(
     "backscroll_llm_seconds",
     "Duration of a language model call, including retries.",
     ["stage"],
     buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300),
 )
-
-
 LLM_IN_FLIGHT = Gauge(
     "backscroll_llm_in_flight",
     "Language model calls in flight.",

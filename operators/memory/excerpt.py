@@ -25,11 +25,7 @@ from backscroll.operators.messages import Turn
 __all__ = ["Excerpt", "excerpt"]
 
 _RECENT, _FOUND = 64, 128  # windows
-
-
 _CHUNKS = 96  # of one ranking
-
-
 _RARE = 0.05  # words in more of the chunks say little, and take most of the time
 
 

@@ -34,23 +34,14 @@ __all__ = [
 
 Floats = NDArray[np.floating[Any]]
 
-
 _OF_TURN = ("salience", "first_person", "digit", "code", "question", "asked", "log_tokens", "log_terms")
-
-
 _MATCH = ("first", "last", "rarest", "shared")
-
-
 _WHOSE = ("gap", "utterance", "window")
-
-
 RELEVANCE = (
     *("z", "before_z", "near_z", "near3_z"),
     *("coverage", "share_of_best", "before_coverage", "near_coverage", "near3_coverage"),
     *(*_MATCH, "author_named", *_OF_TURN),
 )
-
-
 FEATURES = (
     *("gap_z", "utterance_z", "gap_z_rank", "utterance_z_rank", "window_z"),
     *("gap_coverage", "utterance_coverage", "gap_bm25_rank", "utterance_bm25_rank"),
@@ -63,8 +54,6 @@ FEATURES = (
     *_OF_TURN,
 )
 """Features in the order of the columns."""
-
-
 DENSE = frozenset(
     (
         "z",
@@ -80,28 +69,13 @@ DENSE = frozenset(
 )
 """Features that need vectors; they are zero without."""
 
-
 _NEAR = 3
-
-
 _PAUSE_SECONDS = 4 * 3600
-
-
 _MOST_PAUSES = 6
-
-
 _AGE_SCALE, _DECAY_TOKENS = 64, 800
-
-
 _WEAK_QUERIES = 6
-
-
 _FLOOR = -8.0
-
-
 _BEST = 3
-
-
 _SAID, _UNSAID = 0.5, 0.25  # what a word counts that another query or the window says, or nobody
 
 

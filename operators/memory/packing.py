@@ -24,8 +24,6 @@ __all__ = ["LONG", "Packed", "best_span", "pack"]
 
 LONG = 96
 """Tokens above which a turn enters as a run of sentences of at most as many."""
-
-
 _LEAST = 4  # no turn has fewer tokens
 
 

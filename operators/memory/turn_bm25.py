@@ -18,8 +18,6 @@ from backscroll.operators.memory.turn_features import TurnRows, stems
 __all__ = ["Lexical", "TurnTerms", "idf", "mentions"]
 
 K1, B = 1.2, 0.5
-
-
 Floats = NDArray[np.float32]
 
 

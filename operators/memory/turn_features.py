@@ -28,20 +28,12 @@ from backscroll.operators.stream.windows import Window
 __all__ = ["COLUMNS", "TurnFeatures", "TurnRows", "stems", "window_columns"]
 
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|my|me|we|our)\b", re.IGNORECASE)
-
-
 _DIGIT = re.compile(r"\d")
-
-
 _QUESTION = re.compile(r"[?？]")
-
-
 COLUMNS = (
     *("tokens", "time", "author", "terms", "question", "first_person", "digit", "code"),
     *("salience", "leaning"),
 )
-
-
 _TERM_BYTES = 160  # of a term and its number
 
 

@@ -28,14 +28,8 @@ from backscroll.operators.runtime.state import Codec, Stamped
 __all__ = ["ConcurrentCalls", "Grouped", "Work", "drain", "on_executor"]
 
 X = TypeVar("X")
-
-
 Y = TypeVar("Y")
-
-
 _POLL = timedelta(milliseconds=10)
-
-
 _ARRIVAL = count()
 
 

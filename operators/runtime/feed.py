@@ -21,7 +21,6 @@ __all__ = ["Feed", "fed"]
 
 X = TypeVar("X")
 
-
 _WAIT = timedelta(milliseconds=20)
 
 

@@ -29,40 +29,25 @@ __all__ = [
 
 T = TypeVar("T", bound=BaseModel)
 
-
 MESSAGES = Counter("backscroll_messages", "Messages received.")
-
-
 DEAD_LETTERS = Counter(
     "backscroll_dead_letters", "Rejected messages, and windows that could not be summarised."
 )
-
-
 LOST = Counter(
     "backscroll_lost_messages",
     "Messages lost because the broker had already deleted them.",
     ["topic", "partition"],
 )
-
-
 SUMMARIES = Counter("backscroll_summaries", "Summaries emitted.", ["kind", "origin"])
-
-
 DEGRADED = Counter("backscroll_degraded_summaries", "Summaries that used a fallback, by reason.", ["reason"])
-
-
 DROPPED_GAPS = Counter(
     "backscroll_dropped_gaps", "Gaps from the model that failed a check, by reason.", ["reason"]
 )
-
-
 PENDING_WINDOWS = Gauge(
     "backscroll_pending_windows",
     "Closed windows that are waiting for their summary.",
     multiprocess_mode="livesum",
 )
-
-
 EPOCH_PROGRESS = Gauge(
     "backscroll_epoch_progress_timestamp_seconds",
     "When the last epoch closed; +Inf if no partition is being read.",
@@ -79,13 +64,9 @@ STAGE_SECONDS = Histogram(
     ["stage"],
     buckets=(0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300),
 )
-
-
 EXECUTOR_SECONDS = Counter(
     "backscroll_executor_seconds", "Busy time of the worker thread, by kind of work.", ["work"]
 )
-
-
 EMBEDDING_SECONDS = Counter(
     "backscroll_embedding_seconds", "Time spent in the embedder, for all kinds of work."
 )

@@ -37,20 +37,10 @@ from backscroll.operators.errors import BackscrollError
 __all__ = ["Codec", "Stamped", "StateError", "field_names"]
 
 _VERSION = 3
-
-
 _FASTEST = 1
-
-
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-
-
 _PLAIN = (str, int, bool, type(None))
-
-
 _START_EMPTY = "start with an empty one, at a time before the oldest open window; what overlaps is skipped"
-
-
 Stamped: TypeAlias = tuple[int, bytes]
 """The version of the format, and a state in that format, compressed."""
 

@@ -24,17 +24,9 @@ from backscroll.operators.stream.changes import Change
 __all__ = ["Admission", "AdmissionState", "Admitted", "Event", "RecordedTurns"]
 
 HELD_BYTES = 24_576  # the limit for held messages in the state
-
-
 _BESIDE = 160  # bytes of a message in the state, besides its text and id
-
-
 WAITING_EDITS, WAITING_CHARACTERS = 32, 8_192
-
-
 Event: TypeAlias = Turn | Change | None
-
-
 _REVISED = 0  # used instead of the digest of an edited or deleted message
 
 

@@ -20,14 +20,8 @@ from backscroll.operators.summary.record import MemoryEntry, Summary
 __all__ = ["Passage", "passages"]
 
 _MOST = 3  # messages of one sentence
-
-
 _LEAST_SHARE = 0.25  # of a sentence's weight, for one more message
-
-
 _NAME = 40  # characters that an extractive line shows of a name
-
-
 _LINES = re.compile(r"[^\n]+")
 
 

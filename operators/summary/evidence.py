@@ -21,13 +21,8 @@ from backscroll.operators.messages import Turn
 __all__ = ["GapEvidence", "resolve_gaps"]
 
 _LEAST = 1.1
-
-
 _OWN_GAP, _RARE_WORDS = 0.2, 0.5
-
-
 _QUOTE_CHARACTERS = 160
-
 
 GapEvidence = tuple[MemoryTurn, str]
 """A turn in memory and its sentences, verbatim, that say most about the gap."""

@@ -25,14 +25,8 @@ from backscroll.operators.summary.evidence import GapEvidence
 __all__ = ["Digest", "ExtractiveSummarizer"]
 
 _LEAST_LINE = 10  # tokens: time, name and a few words
-
-
 _RESOLVED = 0.3  # what evidence adds to the salience of an utterance
-
-
 _NAME = 40  # characters
-
-
 _WORD = re.compile(r"\S+")
 
 

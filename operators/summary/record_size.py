@@ -19,17 +19,9 @@ __all__ = ["MOST_BYTES", "fitted"]
 
 MOST_BYTES = 900_000
 """Most bytes of a record; brokers take 1,048,576 unless they are told otherwise."""
-
-
 _MARK = "…"
-
-
 _LONGEST, _SHORTEST = 16_384, 64  # bytes of a text as JSON
-
-
 _SUMMARY = 4  # times as much for the text of the summary
-
-
 _KEYWORDS, _UNSUPPORTED = 16, 64  # of a gap, of a summary
 
 

@@ -35,12 +35,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-
-
 THINNED = 3
 """One in this many of the turns that are not evidence is used for training."""
-
-
 _THINNED_QUESTIONS = 5
 
 

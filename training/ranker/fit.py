@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 __all__ = ["StumpSettings", "fit_logistic", "fit_stumps", "mean_model"]
 
 Array = NDArray[np.float64]
-
-
 _PLACES = 4
 
 

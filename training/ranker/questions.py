@@ -13,12 +13,8 @@ __all__ = ["LOCOMO", "REALTALK", "Question", "read_questions"]
 
 LOCOMO = ("26", "30")
 """Conversations whose questions are used for training; 41 is for validation, the others are held out."""
-
-
 REALTALK = ("1", "3", "4", "5", "6", "7", "8", "10")
 """Chats whose questions are used for training; 2 and 9 are held out."""
-
-
 _MOST_EVIDENCE = 4  # a question about more turns asks for a list
 
 

@@ -46,14 +46,8 @@ from backscroll.training.ranker.vectors import KeptVectors
 __all__ = ["Corpus", "main", "measure", "train"]
 
 PARTS = ("dev", "train")
-
-
 NEVER = frozenset(("locomo-conv-48",))
-
-
 QUESTION_RIDGE, GAP_RIDGE = 10.0, 600.0
-
-
 STUMPS = 3  # ensembles of stumps, each with its own random features
 
 

@@ -24,7 +24,6 @@ __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
-
 _PAGE = 20  # cards
 
 

@@ -21,10 +21,7 @@ __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
-
 _AROUND = 8  # messages before and after one
-
-
 _AROUND_EVIDENCE = 2
 
 

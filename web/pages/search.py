@@ -18,22 +18,12 @@ __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
-
 _SINCE = "yesterday"
-
-
 _TOKENS, _TOKENS_OF_ALL = 600, 1500
-
-
 _SEARCHED = 12  # most recent channels searched at once
-
-
 _FOUND = 20
 
-
 Name = Annotated[str, Query(max_length=512)]
-
-
 Searched = Annotated[str, Query(max_length=1000)]
 
 

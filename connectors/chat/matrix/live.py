@@ -45,20 +45,10 @@ from backscroll.operators.messages import MessageError
 __all__ = ["MatrixLive"]
 
 _LOG = logging.getLogger(__name__)
-
-
 _COMMAND = "!catchup"
-
-
 _CHARACTERS = 2_000  # per message
-
-
 _PAGE = 100  # events per request
-
-
 _STALE_SECONDS = 300.0  # older commands are not answered
-
-
 _REFUSED = ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED")
 
 

@@ -15,8 +15,6 @@ from backscroll.connectors.files.base.fields import object_in, text_in, utc_time
 __all__ = ["is_redacted", "message_body", "new_body", "posted", "replaced", "with_names"]
 
 _MXID = re.compile(r"@[a-z0-9._=/+-]+:[A-Za-z0-9.-]+(?::\d+)?")
-
-
 _FILES = ("m.file", "m.image", "m.video", "m.audio")
 
 

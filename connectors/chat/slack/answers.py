@@ -16,8 +16,6 @@ from backscroll.connectors.files.base.fields import text_in
 __all__ = ["CHARACTERS", "send_answer"]
 
 CHARACTERS = 4_000  # per message
-
-
 _RESPONSES = 5  # messages that a command's `response_url` accepts
 
 

@@ -39,14 +39,8 @@ from backscroll.operators.messages import MessageError, format_time
 __all__ = ["SlackLive"]
 
 _LOG = logging.getLogger(__name__)
-
-
 _ALIVE_SECONDS = 10.0
-
-
 _AFTER_A_START, _AFTER_A_GAP = timedelta(days=1), timedelta(minutes=10)  # how far back to read again
-
-
 _THREADS = timedelta(days=7)  # older messages are not checked for new replies
 
 

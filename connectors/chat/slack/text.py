@@ -17,8 +17,6 @@ from backscroll.connectors.files.base.fields import object_in, objects_in, text_
 __all__ = ["SlackNames", "block_text", "plain_text", "user_name"]
 
 _MARKUP = re.compile(r"<([^<>\s][^<>]*)>")
-
-
 _ESCAPES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))  # in this order
 
 

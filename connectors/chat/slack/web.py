@@ -25,14 +25,8 @@ from backscroll.connectors.files.base.fields import object_in, objects_in, text_
 __all__ = ["SlackWeb", "api_error", "refused"]
 
 _PAGE = 200  # messages, people or channels per request
-
-
 _PEOPLE = re.compile(r"<@([A-Z0-9]+)")
-
-
 _DOMAIN = re.compile(r"https://([a-z0-9-]+)\.slack\.com")
-
-
 _REFUSED = (
     "invalid_auth",
     "not_authed",
@@ -41,8 +35,6 @@ _REFUSED = (
     "token_expired",
     "not_allowed_token_type",
 )
-
-
 _GONE = ("channel_not_found", "not_in_channel", "is_archived")
 
 

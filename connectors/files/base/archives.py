@@ -22,11 +22,7 @@ from backscroll.operators.messages import MessageError
 __all__ = ["Archive", "is_tar", "is_zip", "member_names", "open_archive", "open_member"]
 
 _MOST_NAMES = 2000  # read to recognise a format
-
-
 _COPIED_BYTES = 1 << 20
-
-
 _DAMAGE = (
     zipfile.BadZipFile,
     tarfile.TarError,

@@ -47,8 +47,6 @@ __all__ = [
 ]
 
 BOM = b"\xef\xbb\xbf"
-
-
 StrPath: TypeAlias = str | os.PathLike[str]
 
 
@@ -64,22 +62,12 @@ class Skipped:
 
 
 NOTICE = Skipped("notices and reactions: joins, leaves, topics, pins, calls")
-
-
 DELETED = Skipped("deleted messages")
-
-
 CHANGED = Skipped("edits and deletions of other messages")
-
-
 NEEDS_TIME_ZONE = "its times have no time zone: set one, such as --tz Europe/Berlin"
-
-
 EMPTY = Skipped("messages without their own text: media, stickers, quotations")
 
-
 ReadItem: TypeAlias = Received | Skipped
-
 
 ReadFile: TypeAlias = Callable[[StrPath, tzinfo | None], Iterator[ReadItem]]
 

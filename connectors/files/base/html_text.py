@@ -28,8 +28,6 @@ _LINES = {
     "h3",
     "h4",
 }
-
-
 _UNSEEN = {"script", "style", "head", "title", "attachment"}
 
 

@@ -41,45 +41,19 @@ __all__ = [
 ]
 
 JsonPath: TypeAlias = tuple[str, ...]
-
-
 MAX_ELEMENT_BYTES = 16 * 1024 * 1024
-
-
 _BLOCK = 1 << 20
-
-
 _LOOK_BACK = 256
-
-
 _LONGEST_KEY = _KEPT_BYTES = 64 * 1024
-
-
 # Whole strings, and everything else except brackets. Possessive, so that damage causes no backtracking.
 _STRING = rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
-
-
 _RUN = re.compile(rb'[^"{}\[\]]*+(?:' + _STRING + rb'[^"{}\[\]]*+)*+')
-
-
 _BLANK = re.compile(rb"[\s,:]*+")
-
-
 _KEY = re.compile(rb"(" + _STRING + rb")\s*+:")
-
-
 _SCALAR = re.compile(_STRING + rb'|[^\s,"{}\[\]]++')
-
-
 _BLANK_LINE = re.compile(rb"\n[ \t]*+")
-
-
 _MARK = re.compile(rb'["{}\[\]]')
-
-
 _CLOSING = {ord("{"): ord("}"), ord("["): ord("]")}
-
-
 _OPENING = {ord("}"): ord("{"), ord("]"): ord("[")}
 
 

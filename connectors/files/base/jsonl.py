@@ -22,8 +22,6 @@ from backscroll.operators.messages import MessageError, Received
 __all__ = ["MAX_LINE_BYTES", "read", "read_lines"]
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-
-
 _KEPT_BYTES = 64 * 1024  # of an overlong line: enough to recognise it in a dead letter
 
 

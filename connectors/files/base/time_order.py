@@ -20,8 +20,6 @@ from backscroll.operators.messages import MessageError, Received
 __all__ = ["in_time_order"]
 
 _IN_MEMORY = 16 * 1024 * 1024
-
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -34,8 +34,6 @@ from backscroll.operators.messages import MessageError, Received, format_time
 __all__ = ["read", "session_names"]
 
 _EXPECTED = 'a list of {"sample_id", "conversation": {"session_1": [...], ...}} (LoCoMo)'
-
-
 _SESSION = re.compile(r"session_([0-9]{1,9})")
 
 

@@ -34,8 +34,6 @@ from backscroll.operators.messages import MessageError, Received, format_time
 __all__ = ["read"]
 
 _EXPECTED = '{"session_1": [{"clean_text", "speaker", "date_time", "dia_id"}, ...], ...} (REALTALK)'
-
-
 _CHAT = re.compile(r"chat_([0-9]+)(_.*)?", re.DOTALL)
 
 

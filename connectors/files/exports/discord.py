@@ -37,14 +37,8 @@ from backscroll.operators.messages import MessageError
 __all__ = ["FORMAT"]
 
 _MESSAGES = ("messages", "*")
-
-
 _POSTS = {"Default", "Reply", "ChatInputCommand", "ContextMenuCommand", "0", "19", "20", "23"}
-
-
 _MARKUP = re.compile(r"<(?:(@!?|@&|#)(\d+)|a?(:\w+:)\d+)>")
-
-
 _SIGNS = (
     rb'"guild"\s*:\s*\{',
     rb'"channel"\s*:\s*\{',

@@ -48,34 +48,16 @@ from backscroll.operators.messages import MessageError, Received, format_time
 __all__ = ["FORMAT"]
 
 _LINE = re.compile(r"(?:(\d{4}-\d\d-\d\d)[ T])?\[?(\d{1,2}:\d\d(?::\d\d)?)\]?(?P<gap>\t|\s)(?P<rest>.*)")
-
-
 _MARKER = re.compile(
     r"--- (?:Log (?:opened|closed)|Day changed) \S+ (\S+) (\d{1,2}) (?:\d\d:\d\d:\d\d )?(\d{4})"
 )
-
-
 _SAID = re.compile(r"<[ @+%&~!]?(?P<nick>[^>\s]+)> ?(?P<text>.*)")
-
-
 _DID = re.compile(r" ?\* [@+%&~!]?(?P<nick>\S+) (?P<text>.*)")
-
-
 _NICK = re.compile(r"(?:-!-|\*\*\*|--\t)?\s*(\S+) is now known as (\S+)")
-
-
 _NOTICE = re.compile(r"-!-|\*\*\*|-[^\s>-][^\s]*- |!|>>>|\.\.\.")
-
-
 _COLOURS = re.compile(r"\x03(?:\d{1,2}(?:,\d{1,2})?)?|\x04[0-9a-fA-F]{6}|[\x02\x0f\x11\x16\x1d-\x1f]")
-
-
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-
-
 _DAY = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)")
-
-
 _HOURS_BACK = 6  # a clock further back than this means that midnight passed without a marker
 
 

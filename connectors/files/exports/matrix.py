@@ -45,11 +45,7 @@ from backscroll.operators.messages import MessageError, Received
 __all__ = ["FORMAT"]
 
 _PLACES = (("messages", "*"), ("chunk", "*"), ("*",))
-
-
 _SIGNS = (rb'"origin_server_ts"\s*:', rb'"event_id"\s*:', rb'"sender"\s*:')
-
-
 _UNREADABLE = Skipped("encrypted messages, exported without the key")
 
 

@@ -69,8 +69,6 @@ _KINDS = (
     "direct_channel",
     "direct_post",
 )
-
-
 _MENTION = re.compile(r"(?<![\w@./])@([a-z0-9][a-z0-9._-]*)")
 
 

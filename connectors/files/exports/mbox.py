@@ -48,31 +48,15 @@ from backscroll.operators.messages import MessageError, Received, format_time
 __all__ = ["FORMAT"]
 
 _MOST_BYTES = 64 * 1024 * 1024
-
-
 _LONGEST_LINE = 1 << 20
-
-
 _SEPARATOR = re.compile(rb"From \S.*\d\d:\d\d.*\d{4}")
-
-
 _ESCAPED = re.compile(rb">+From ")
-
-
 _HEADER = re.compile(rb"[!-9;-~]+:[ \t]|[!-9;-~]+:\r?\n")
-
-
 _MESSAGE_ID = re.compile(r"<([^<>\s]+)>")
-
-
 _FORWARDED = re.compile(r"^(-{2,} ?\w[\w ]* ?-{2,}|_{20,})$")  # Outlook's line above a quoted mail
-
-
 _ANNOUNCES = re.compile(
     r"\d|@|\b(wrote|writes|schrieb|escribió|écrit|scritto|escreveu|schreef|napisał|skrev)\b|написал|さん"
 )
-
-
 _LINK = re.compile(r"https?://[^\s<>]+")
 
 

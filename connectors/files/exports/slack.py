@@ -48,14 +48,8 @@ from backscroll.operators.messages import MessageError
 __all__ = ["FORMAT"]
 
 _DAY = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d{2}-\d{2})\.json")
-
-
 _LISTS = re.compile(r"(?:.*/)?(channels|groups|dms|mpims|users|org_users)\.json")
-
-
 _WORKSPACE = re.compile(rb'"permalink":\s*"https:\\?/\\?/([a-z0-9-]+)\.slack\.com\\?/')
-
-
 _WHOLE_BYTES = 64 * 1024 * 1024  # a day's file up to this size is read at once
 
 

@@ -44,8 +44,6 @@ from backscroll.operators.messages import MessageError, Received
 __all__ = ["FORMAT"]
 
 _PLACES = (("value", "*"), ("messages", "*"), ("*",))
-
-
 _SIGNS = (rb'"createdDateTime"\s*:', rb'"messageType"\s*:|"replyToId"\s*:', rb'"body"\s*:\s*\{')
 
 

@@ -36,23 +36,15 @@ from backscroll.operators.messages import MessageError
 __all__ = ["FORMAT"]
 
 _ONE = ("messages", "*")
-
-
 _ALL = tuple((name, "list", "*", "messages", "*") for name in ("chats", "left_chats"))
-
-
 _SIGNS = (
     rb'"type"\s*:\s*"(message|service|[a-z_]*(chat|group|supergroup|channel|messages))"',
     rb'"messages"\s*:\s*\[|"chats"\s*:\s*\{',
 )
-
-
 _ALL_SIGNS = (
     rb'"about"\s*:',
     rb'"personal_information"\s*:',
 )  # in an export of all chats, contacts may fill the head
-
-
 _LINKED = ("private_supergroup", "public_supergroup", "private_channel", "public_channel")
 
 

@@ -55,48 +55,26 @@ from backscroll.operators.messages import MessageError, Received, format_time
 __all__ = ["FORMAT"]
 
 _MARK = "\u200e"
-
-
 _DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
-
-
 _MARKS = re.compile(f"[{_DIRECTIONS}]")
-
-
 _DATE = r"(\d{1,4})\s?[./\-年년]\s?(\d{1,2})\s?[./\-月월]\s?(\d{1,4})\s?[.日일]?"
-
-
 _HALF = r"[^\d\s\]\-–,:][^\d\]\-–,:]{0,12}?"  # AM or PM, also as p. m.
-
-
 _TIME = (
     r"(?P<before>\D{0,12}?)\s?(?P<hour>\d{1,2})[:.](?P<minute>\d{2})"
     rf"(?:[:.](?P<second>\d{{2}}))?\s?(?P<after>{_HALF})?"
 )
-
-
 _HEADERS = (
     re.compile(rf"\[{_DATE}[,،]?\s{_TIME}\]\s(?P<rest>.*)", re.DOTALL),
     re.compile(rf"{_DATE}[,،]?\s{_TIME}\s[-–]\s(?P<rest>.*)", re.DOTALL),
     re.compile(rf"{_DATE}\s{_TIME},\s(?P<rest>.*)", re.DOTALL),  # Korean
 )
-
-
 _AUTHOR = re.compile(r"(?P<author>[^:\n\"“”„«»]{1,80}?)\s?: ?(?P<text>.*)", re.DOTALL)
-
-
 _MARKED_EDITED = re.compile(rf"\s*<(?:{'|'.join(EDITED_WORDS)})[.。]?>$", re.IGNORECASE)
-
-
 _OMITTED = re.compile(r"<[^<>\n]{3,60}>|null")
-
-
 _ATTACHED = (
     re.compile(r"<[^<>\n:]{2,40}: ?([^<>\n]+)>"),
     re.compile(r"(\S[^\n]*\.\w{2,5}) \([^()\n]{3,40}\)(?=\n|$)"),
 )
-
-
 _MOST_LINES = 5000  # per message
 
 

@@ -18,8 +18,6 @@ from typing import Literal, TypeAlias
 __all__ = ["DateOrder", "Numbers", "date_order", "dated"]
 
 DateOrder: TypeAlias = Literal["dmy", "mdy", "ymd"]
-
-
 Numbers: TypeAlias = tuple[int, int, int]
 
 

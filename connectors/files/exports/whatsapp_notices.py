@@ -7,18 +7,12 @@ import re
 __all__ = ["AFTERNOON", "DELETED_WORDS", "EDITED_WORDS", "MORNING", "TITLE"]
 
 AFTERNOON = re.compile(r"p\.?\s?m\b\.?|下午|午後|오후|晚上|中午|م", re.IGNORECASE)
-
-
 MORNING = re.compile(r"a\.?\s?m\b\.?|上午|午前|오전|早上|凌晨|ص", re.IGNORECASE)
-
-
 TITLE = re.compile(
     r"^(whatsapp[- ]chat(?: with| mit| -| met)?|chat de whatsapp con|conversa do whatsapp com"
     r"|discussion whatsapp avec|chat whatsapp con)\s+",
     re.IGNORECASE,
 )
-
-
 DELETED_WORDS = (
     "this message was deleted",
     "you deleted this message",
@@ -39,8 +33,6 @@ DELETED_WORDS = (
     "このメッセージは削除されました",
     "メッセージを削除しました",
 )
-
-
 EDITED_WORDS = (
     "this message was edited",
     "diese nachricht wurde bearbeitet",

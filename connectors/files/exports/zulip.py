@@ -41,14 +41,8 @@ from backscroll.operators.messages import MessageError
 __all__ = ["FORMAT"]
 
 _MEMBER = re.compile(r"(?:.*/)?(realm|messages-\d+)\.json")
-
-
 _MESSAGES = ("zerver_message", "*")
-
-
 _PERSONAL, _STREAM, _GROUP = "1", "2", "3"
-
-
 _TABLES = (
     "userprofile",
     "userprofile_mirrordummy",
@@ -57,14 +51,8 @@ _TABLES = (
     "recipient",
     "subscription",
 )
-
-
 _MENTION = re.compile(r"@_?\*\*([^*|\n]+)(?:\|\d+)?\*\*|@_?\*([^*\n]+)\*|#\*\*([^*\n]+)\*\*")
-
-
 _UPLOAD = re.compile(r"!?\[([^\]\n]*)\]\((/user_uploads/[^)\s]*)\)")
-
-
 _QUOTE = re.compile(r"^(`{3,})quote\n(.*?)\n\1$", re.MULTILINE | re.DOTALL)
 
 
