@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from backscroll.operators.history.histories import Histories
     from backscroll.operators.history.in_memory import InMemoryStore
     from backscroll.operators.history.offline import OfflineChannel
+    from backscroll.operators.memory.request import Memory, MemoryRequest, MemoryStrategy, MemoryTurn, Needs
     from backscroll.operators.memory.search import search
     from backscroll.operators.messages import (
         Author,
@@ -56,7 +57,12 @@ __all__ = [
     "KafkaSink",
     "KafkaSource",
     "LanceStore",
+    "Memory",
+    "MemoryRequest",
+    "MemoryStrategy",
+    "MemoryTurn",
     "Message",
+    "Needs",
     "OfflineChannel",
     "OnnxEmbedder",
     "OpenAIEmbedder",
@@ -90,6 +96,7 @@ _MODULES = {
     "operators.history.histories": ("Histories",),
     "operators.history.in_memory": ("InMemoryStore",),
     "operators.history.offline": ("OfflineChannel",),
+    "operators.memory.request": ("Memory", "MemoryRequest", "MemoryStrategy", "MemoryTurn", "Needs"),
     "operators.memory.search": ("search",),
     "operators.messages": (
         "Author",

@@ -18,7 +18,10 @@ from backscroll.operators.gaps.stage import GapStage, RuleGaps
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.store import HistoryStore
+from backscroll.operators.memory.registry import MemoryStrategyError
+from backscroll.operators.memory.registry import get as get_strategy
 from backscroll.operators.memory.request import Retrieval
+from backscroll.operators.memory.verbatim import check_verbatim
 from backscroll.operators.runtime.feed import Feed
 from backscroll.operators.runtime.runtime import Runtime
 from backscroll.operators.stream.changes import Changes
@@ -72,6 +75,9 @@ class Engine:
         gaps: finds the gaps of a window; rules when None.
         summaries: writes the summary of a window; an extractive digest when None.
         runtime: the state of the run; a new one when None. Each run needs an engine of its own.
+
+    Raises:
+        MemoryStrategyError: the strategy is unknown, or needs what this engine does not have.
     """
 
     def __init__(
@@ -88,6 +94,12 @@ class Engine:
         self.gaps: Final[GapStage] = gaps or RuleGaps(RulesDetector())
         self.summaries: Final[SummaryStage] = summaries or ExtractiveWriting(ExtractiveSummarizer())
         self.runtime: Final = runtime or Runtime()
+        strategy = get_strategy(self.config.strategy)
+        check_verbatim(strategy)
+        if strategy.needs.vectors and self.histories.embedder is None:
+            raise MemoryStrategyError(
+                f"memory strategy {strategy.name!r} needs vectors: give the engine Histories with an embedder"
+            )
 
     def wait_to_be_recorded(self, items: Iterable[Window | Changes], *, done: bool = False) -> None:
         """Count closed windows and changes that begin to wait, or that are done."""

@@ -1,6 +1,7 @@
 """What a memory strategy is asked for, and what it returns.
 
-Parameters follow ReMEMBER, section 5.1."""
+Parameters follow ReMEMBER, section 5.1.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Summary writing as a stage: an extractive digest, or a language model's text checked against the chat.
 
 Whatever fails falls back to the digest and says so in `degraded`, or raises, as the caller chose: no
-window is lost."""
+window is lost.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from bytewax.testing import TestingSink, TestingSource, run_main
 from backscroll.flows.summarize import summarize_flow
 from backscroll.operators.engine import Engine, EngineConfig
 from backscroll.operators.history.in_memory import InMemoryStore
+from backscroll.operators.memory.registry import MemoryStrategyError
 from backscroll.operators.messages import DeadLetter, Received
 from backscroll.operators.runtime.feed import Feed, fed
 from backscroll.operators.summary.record import Emission, Summary
@@ -35,6 +36,19 @@ def test_an_engine_of_a_store_alone_needs_no_model_and_no_vectors() -> None:
     assert summary.summary_id == "default/general:0-1:backscroll"
     assert summary.models == {"gaps": "rules", "summary": "extractive", "embedding": "none"}
     assert summary.summary == "09:01 Ana: The pump on quay four leaks.\n09:02 Ana: Lunch at noon."
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        ("nonsense", "no memory strategy 'nonsense'"),
+        ("remember", "memory strategy 'remember' needs vectors: give the engine Histories with an embedder"),
+    ],
+)
+def test_a_strategy_that_the_engine_cannot_use_is_refused_at_once(strategy: str, message: str) -> None:
+    with pytest.raises(MemoryStrategyError) as refused:
+        Engine(InMemoryStore(), EngineConfig(strategy=strategy))
+    assert str(refused.value).startswith(message)
 
 
 def test_a_configuration_does_not_change() -> None:
