@@ -72,8 +72,8 @@ def replay(
     return time.perf_counter() - started, bodies
 
 
-def test_two_hundred_channels_with_calls_of_two_seconds_take_little_more_than_four(tmp_path: Path) -> None:
-    """The best of three runs counts: other work on the machine is not the flow's."""
+def test_two_hundred_channels_with_calls_of_two_seconds_take_two_rounds_of_calls(tmp_path: Path) -> None:
+    """100 at once make two rounds, which take 4 s; one call that waited for a third would take 6 s."""
     RulesDetector().detect(window([turn(0, "Warm the word lists up again.")]))
     channels, best = [f"c{number}" for number in range(200)], float("inf")
     for _ in range(3):
@@ -82,10 +82,10 @@ def test_two_hundred_channels_with_calls_of_two_seconds_take_little_more_than_fo
         assert len(bodies) == 200
         assert writing.most_running == 100
         best = min(best, seconds)
-        if best < 4.4:
+        if best < 5:
             break
     print(f"\n200 channels x 2 s, 100 at once: {best:.2f} s")
-    assert best < 4.4
+    assert best < 5
 
 
 def test_the_source_waits_when_the_server_is_slower_than_the_stream(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def help_extra(option: click.Option) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("arguments", "loaded", "seconds"),
-    [([], (), 0.3), (["topics"], (), 0.3), (["replay"], LOADED_BY_SETTINGS, 0.6)],
+    [([], (), 0.3), (["topics"], (), 0.3), (["replay"], LOADED_BY_SETTINGS, 1.0)],
     ids=["backscroll", "topics", "replay"],
 )
 @pytest.mark.timing

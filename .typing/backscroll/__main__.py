@@ -1,0 +1,1 @@
+../../backscroll/__main__.py

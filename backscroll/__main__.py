@@ -1,0 +1,7 @@
+"""`python -m backscroll` is the command `backscroll`."""
+
+from __future__ import annotations
+
+from backscroll.flows.cli.main import main
+
+main(prog_name="backscroll")
