@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FILE",
     "FLAGS",
+    "Command",
     "Group",
     "SettingOption",
     "as_option",
