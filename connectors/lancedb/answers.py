@@ -88,8 +88,6 @@ def paid_tokens(path: Path | str) -> list[PaidTokens]:
             raise StoreError(f"store {path} does not exist")
         rows = SharedTable(connect(path), "answers").read("", [*names, *tokens])
     except (OSError, ValueError, RuntimeError) as err:
-        if isinstance(err, StoreError):
-            raise
         raise StoreError(f"{path} is not a Backscroll store: {first_line(err)}") from err
     sums = [(name, "sum") for name in tokens]
     grouped = rows.group_by(names).aggregate([([], "count_all"), *sums]).to_pylist()

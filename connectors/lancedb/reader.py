@@ -74,8 +74,6 @@ def recorded_fingerprint(path: Path | str, ours: Fingerprint) -> Fingerprint:
             raise StoreError(f"{path} is not a Backscroll store: create one with ingest or replay")
         rows = SharedTable(database, "meta").rows("")
     except (OSError, ValueError, RuntimeError) as err:
-        if isinstance(err, StoreError):
-            raise
         raise StoreError(f"store {path} cannot be read: {first_line(err)}") from err
     known = Fingerprint.__dataclass_fields__
     found = json.loads(rows[0]["fingerprint"]) if rows else {}

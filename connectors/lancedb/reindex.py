@@ -78,8 +78,6 @@ def reindex(
             keys, total = _channels(store.tables["windows"])
             vectors = _NewVectors(database, embedder)
         except (OSError, ValueError, RuntimeError) as err:
-            if isinstance(err, StoreError):
-                raise
             raise StoreError(f"store {path} cannot be read: {first_line(err)}") from err
         done = 0
         for key in keys:

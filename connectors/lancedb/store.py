@@ -264,8 +264,6 @@ class LanceStore:
         try:
             yield
         except (OSError, ValueError, RuntimeError) as err:
-            if isinstance(err, StoreError):
-                raise
             raise StoreError(f"store {self.path} cannot be used: {first_line(err)}") from err
 
     def close(self) -> None:

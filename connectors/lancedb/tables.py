@@ -93,7 +93,7 @@ def attempt(
         try:
             return action() if first is None else first()
         except (OSError, ValueError, RuntimeError) as err:
-            if isinstance(err, StoreError) or not (_CONFLICT.search(str(err)) or _REMOVED.search(str(err))):
+            if not (_CONFLICT.search(str(err)) or _REMOVED.search(str(err))):
                 raise
             last = err
         if not _CONFLICT.search(str(last)):
