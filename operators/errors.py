@@ -3,8 +3,8 @@
 BackscrollError
 ├── MemoryStrategyError a memory strategy is unknown or cannot be used
 ├── FormatError         a file cannot be read as a chat
-├── HistoryError        the stored history contradicts what is asked of it
-├── StateError          the recovery state is of another version
+├── HistoryError        a request does not fit the stored history
+├── StateError          another version of the program wrote the recovery state
 ├── StoreError          the store cannot be used
 ├── KafkaError          a broker, topic or record cannot be used
 ├── ChatError           a chat platform cannot be used
@@ -21,7 +21,7 @@ __all__ = ["BackscrollError"]
 
 
 class BackscrollError(Exception):
-    """A failure that the reader of its text can fix: one line says what, where, and what would be right.
+    """An error that the user can fix. Its text is one line: what went wrong, where, and how to fix it.
 
-    Commands print the line and exit with 2. Any other exception is a defect and shows a traceback.
+    Commands print the line and exit with 2. Any other exception is a bug and shows a traceback.
     """

@@ -1,8 +1,9 @@
-"""A channel's history: its closed windows, hot for retrieval and durable in a store.
+"""A channel's history: its closed windows, in memory for retrieval and durable in a store.
 
-A lookup names what it may see, `as_of(before_seq)`, and gets what a fresh index over those closed
-windows would give. So windows of one channel can be in flight at once, a replay equals live, and
-nothing from a window or after it leaks into its own memory.
+A lookup states how much it may see, `as_of(before_seq)`, and returns what a fresh index over just
+those closed windows would return. So several windows of a channel can be in flight at once, a replay
+gives the same result as a live run, and a window's memory never contains the window itself or
+anything after it.
 """
 
 from __future__ import annotations
@@ -34,15 +35,16 @@ _Index = TypeVar("_Index", bound=WindowIndex)
 
 
 class ChannelHistory:
-    """The hot index of one channel: turns, their vectors, chunks, and what strategies keep of them.
+    """The in-memory index of one channel: turns, their vectors, chunks, and the strategies' indexes.
 
-    It grows by windows; a change of turns replaces what was made of their window. `revision` counts
-    the changes; a window's own revision is the channel's when it closed, or when it last changed.
+    It grows one window at a time. When turns change, everything computed from their window is
+    replaced. `revision` counts the changes; a window's own revision is the channel's revision when
+    the window closed or last changed.
 
     Args:
         key: the channel.
         dimensions: length of a vector; None for a history without vectors.
-        search: what finds chunks by their vectors once there are too many to keep them here.
+        search: searches chunks by vector once there are too many vectors to keep in memory.
     """
 
     def __init__(
@@ -62,11 +64,11 @@ class ChannelHistory:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes of memory the history takes."""
+        """Approximate size of the history in memory, in bytes."""
         return sum(self.sizes().values())
 
     def sizes(self) -> dict[str, int]:
-        """About how many bytes its parts take."""
+        """Approximate size of each part, in bytes."""
         ids = len(self.summary_ids) + len(self.stale_ids) + len(self.erased_ids)
         of_chunks = self.chunks.sizes()
         return of_chunks | {
@@ -95,7 +97,7 @@ class ChannelHistory:
         return self._turns.find(message_id)
 
     def is_erased(self, message_id: str) -> bool:
-        """Whether the message was deleted before it came."""
+        """Whether the message was deleted before it arrived."""
         return message_id in self.erased_ids
 
     def turn(self, seq: int) -> Turn:
@@ -108,24 +110,24 @@ class ChannelHistory:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether the history is kept with an embedder."""
+        """Whether the history has vectors, that is, an embedder."""
         return self._turn_vectors is not None
 
     def turn_vectors(self, seqs: Sequence[int] | slice) -> Vectors:
-        """Unit vectors of turns, float32 `[seqs, dimensions]`; they are kept in half precision.
+        """Unit vectors of turns, float32 `[seqs, dimensions]`; stored in half precision.
 
         Raises:
-            HistoryError: the history is kept without an embedder.
+            HistoryError: the history has no embedder.
         """
         vectors = self._kept_vectors(seqs)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
         return vectors
 
     def kept_turn_vectors(self, ref: WindowRef) -> Vectors:
-        """The vectors of a window's turns as they are kept, of nearly unit length; to be kept again.
+        """The vectors of a window's turns exactly as stored, for storing again; nearly unit length.
 
         Raises:
-            HistoryError: the history is kept without an embedder.
+            HistoryError: the history has no embedder.
         """
         return self._kept_vectors(slice(ref.first_seq, ref.last_seq + 1))
 
@@ -137,14 +139,14 @@ class ChannelHistory:
         return vectors
 
     def index(self, kind: type[_Index]) -> _Index:
-        """A strategy's own index of the recorded windows; made when it is first asked for."""
+        """A strategy's own index of the recorded windows; created on first use."""
         found = self._indexes.get(kind)
         if found is None:
             found = self._indexes[kind] = kind(self._reader())
         return cast(_Index, found)
 
     def _reader(self) -> ReadTurns:
-        # Without a way back to the history: a history that is dropped leaves memory at once.
+        # No reference back to the history, so that a dropped history is freed at once.
         windows, turns = self._windows, self._turns
 
         def read(window: int) -> Sequence[Turn]:
@@ -153,7 +155,7 @@ class ChannelHistory:
         return read
 
     def recorded_window(self, turns: Sequence[Turn]) -> WindowRef | None:
-        """The recorded window that holds exactly these turns, as they are; None if there is none."""
+        """The recorded window with exactly these turns, unchanged; None if there is none."""
         first, last = turns[0].seq, turns[-1].seq
         if last >= self.recorded_until:
             return None
@@ -163,18 +165,18 @@ class ChannelHistory:
         return ref if list(self.turns(first, last)) == list(turns) else None
 
     def as_of(self, before_seq: int) -> AsOf:
-        """The history as it was before turn `before_seq`: windows that end before it."""
+        """The history as it was before turn `before_seq`: only the windows that end before it."""
         return AsOf(self, bisect_left(self._last_seqs, before_seq))
 
     def changed_since(self, revision: int, seqs: Iterable[int]) -> bool:
-        """Whether a window with one of these recorded turns was changed after a revision."""
+        """Whether a window that holds one of these recorded turns changed after a revision."""
         return any(self.window_of(seq).revision > revision for seq in seqs)
 
     def check(self, windows: Sequence[RecordedWindow], *, unfinished: frozenset[int] = frozenset()) -> None:
-        """Make sure that windows can be appended; `unfinished` ones may have no vectors.
+        """Check that windows can be appended; `unfinished` ones may lack vectors.
 
         Raises:
-            HistoryError: they do not follow the last one recorded, or their vectors are missing.
+            HistoryError: they do not follow the last recorded window, or vectors are missing.
         """
         columns = Columns.of(windows)
         until = self.recorded_until
@@ -198,9 +200,9 @@ class ChannelHistory:
         self.extend([recorded])
 
     def extend(self, windows: Sequence[RecordedWindow], *, unfinished: frozenset[int] = frozenset()) -> None:
-        """Index closed windows, those of a long history in little time.
+        """Index closed windows all at once, which is fast for a long history.
 
-        `unfinished` are windows without chunks and vectors, which `replace` has to follow with.
+        `unfinished` windows have no chunks and vectors yet: call `replace` to supply them.
 
         Raises:
             HistoryError: as `check`.
@@ -222,7 +224,7 @@ class ChannelHistory:
         self._last_seqs.extend(ref.last_seq for ref in columns.refs)
 
     def replace(self, recorded: RecordedWindow) -> None:
-        """Replace the content of a recorded window, whose boundaries stay."""
+        """Replace the content of a recorded window; its boundaries stay the same."""
         ref = recorded.window.ref
         self._turns.replace(recorded.window.turns)
         self.chunks.replace(recorded)
@@ -236,47 +238,50 @@ class ChannelHistory:
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """A channel's history cut after its first `windows` windows. Positions count its chunks."""
+    """A view of a channel's history that ends after its first `windows` windows.
+
+    Positions count the chunks in view.
+    """
 
     history: ChannelHistory
     windows: int
 
     @property
     def before_seq(self) -> int:
-        """The first turn that is out of sight."""
+        """The first turn that is not in view."""
         return self.history.windows[self.windows - 1].last_seq + 1 if self.windows else 0
 
     @property
     def chunks(self) -> int:
-        """Number of chunks in sight."""
+        """Number of chunks in view."""
         return self.history.chunks.count(self.windows)
 
     def sparse(self, query: str, *, most: float = 1.0) -> NDArray[np.float64]:
-        """BM25 score of every chunk, float64 `[chunks]`, by words in at most a share of the chunks."""
+        """BM25 score of every chunk, float64 `[chunks]`; words in more than `most` of them are ignored."""
         return self.history.chunks.bm25(query, windows=self.windows, most=most)
 
     def nearest(self, queries: Vectors, k: int) -> list[Ranking]:
         """The `k` chunks with the largest cosine to each query.
 
-        Exact, in one matrix product, while the history keeps the vectors of its chunks; otherwise
-        what the store finds.
+        Exact, in one matrix product, if the history keeps its chunk vectors in memory; otherwise the
+        store searches.
 
         Raises:
-            HistoryError: the history is kept without an embedder.
+            HistoryError: the history has no embedder.
         """
         return self.history.chunks.nearest(queries, k, windows=self.windows)
 
     @property
     def chunk_vectors(self) -> Vectors:
-        """Unit vectors of every chunk in sight, float32 `[chunks, dimensions]`, not copied.
+        """Unit vectors of every chunk in view, float32 `[chunks, dimensions]`, not copied.
 
         Raises:
-            HistoryError: the history does not keep them.
+            HistoryError: the history does not keep them in memory.
         """
         return self.history.chunks.vectors(self.windows)
 
     def chunk_turns(self, position: int) -> range:
-        """The turns that a chunk touches."""
+        """The turns that a chunk covers, in whole or in part."""
         return self.history.chunks.turns(position)
 
     def chunk_tokens(self, position: int) -> tuple[WindowRef, int, int]:
@@ -285,33 +290,33 @@ class AsOf:
         return self.history.windows[window], start, end
 
     def turn(self, seq: int) -> Turn:
-        """A turn in sight."""
+        """A turn in view."""
         return self.history.turn(seq)
 
     def index(self, kind: type[_Index]) -> _Index:
-        """A strategy's own index of the channel; to be asked about the first `windows` windows only."""
+        """A strategy's own index of the channel; query it only about the first `windows` windows."""
         return self.history.index(kind)
 
     @property
     def has_vectors(self) -> bool:
-        """Whether the history is kept with an embedder."""
+        """Whether the history has vectors, that is, an embedder."""
         return self.history.has_vectors
 
     @property
     def all_turn_vectors(self) -> Vectors:
-        """Unit vectors of every turn in sight, float32 `[turns, dimensions]`."""
+        """Unit vectors of every turn in view, float32 `[turns, dimensions]`."""
         return self.turn_vectors(slice(0, self.before_seq))
 
     def turn_vectors(self, seqs: Sequence[int] | slice) -> Vectors:
-        """Unit vectors of turns in sight, float32 `[seqs, dimensions]`.
+        """Unit vectors of turns in view, float32 `[seqs, dimensions]`.
 
         Raises:
-            HistoryError: the history is kept without an embedder.
+            HistoryError: the history has no embedder.
         """
         return self.history.turn_vectors(seqs)
 
     def window_vectors(self, turns: Sequence[Turn], embedder: Embedder) -> Vectors:
-        """Unit vectors of the window's own turns: the recorded ones, or, while it is open, new ones."""
+        """Unit vectors of the window's own turns: stored ones if it is recorded, else computed now."""
         if self.history.recorded_window(turns) is not None:
             return self.turn_vectors(range(turns[0].seq, turns[-1].seq + 1))
         return embedder.embed_passages([turn.rendered for turn in turns])

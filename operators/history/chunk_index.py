@@ -1,7 +1,7 @@
-"""The chunks of a channel: where they lie, and BM25 and vectors to find them by.
+"""The chunks of a channel: their positions, and BM25 and vectors to search them.
 
-Chunks are counted through the channel, window by window. What is asked "of the first windows" gets
-what a fresh index of these windows would give.
+Chunks are numbered through the whole channel, window by window. A question about the first windows
+gets the answer that a fresh index of just those windows would give.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _AT_ONCE = 128  # windows of a long history indexed together: their words fit th
 
 
 class ChunkIndex:
-    """Chunks of one channel; one thread uses it.
+    """Chunks of one channel; for use by one thread.
 
     Args:
         key: the channel.
         dimensions: length of a vector; None for chunks without vectors.
-        search: what finds chunks by their vectors once there are too many to keep them here.
+        search: searches chunks by vector once there are too many vectors to keep in memory.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ChunkIndex:
         self._search = search
 
     def sizes(self) -> dict[str, int]:
-        """About how many bytes its parts take."""
+        """Approximate size of each part, in bytes."""
         return {
             "index": self._bm25.nbytes + _TERM_BYTES * self._bm25.terms,
             "chunk_vectors": 0 if self._dense is None else self._dense.nbytes,
@@ -73,7 +73,7 @@ class ChunkIndex:
             self._dense.append_windows(vectors, windows.cuts)
 
     def replace(self, recorded: RecordedWindow) -> None:
-        """Replace the chunks of a recorded window; those after it move along."""
+        """Replace the chunks of a recorded window; later chunks shift their positions."""
         window, chunks = recorded.window.ref.index, recorded.chunks
         start, stop = self.count(window), self.count(window + 1)
         self._turns.replace(start, stop, [(chunk.first_seq, chunk.last_seq) for chunk in chunks])
@@ -87,7 +87,7 @@ class ChunkIndex:
         return self._bm25.size(windows)
 
     def turns(self, position: int) -> range:
-        """The turns that a chunk touches."""
+        """The turns that a chunk covers, in whole or in part."""
         first, last = self._turns.view[position].tolist()
         return range(first, last + 1)
 
@@ -99,7 +99,7 @@ class ChunkIndex:
     def bm25(self, query: str, *, windows: int, most: float = 1.0) -> NDArray[np.float64]:
         """BM25 score of every chunk of the first `windows` windows, float64 `[chunks]`.
 
-        Words that stand in more than the share `most` of the chunks are left out.
+        Words that occur in more than the share `most` of the chunks are ignored.
         """
         return self._bm25.scores(query, windows=windows, most=most)
 
@@ -107,8 +107,8 @@ class ChunkIndex:
         """The `k` chunks of the first `windows` windows with the largest cosine to each query.
 
         Returns:
-            For each query its ranking by cosine: exact, in one matrix product, while the vectors are
-            kept here, else what the store finds.
+            One ranking by cosine for each query: exact, in one matrix product, if the vectors are in
+            memory; otherwise the store searches.
 
         Raises:
             HistoryError: the chunks have no vectors.
@@ -133,10 +133,10 @@ class ChunkIndex:
         """Unit vectors of every chunk of the first `windows` windows, float32, not copied.
 
         Raises:
-            HistoryError: they are not kept here.
+            HistoryError: they are not kept in memory.
         """
         if self._dense is None:
-            raise HistoryError(f"{self._key}: the vectors of the chunks are not kept")
+            raise HistoryError(f"{self._key}: chunk vectors are not kept in memory")
         return self._dense.vectors(windows)
 
     def _position(self, window: int, start: int) -> int:

@@ -1,7 +1,7 @@
 """Chunks: overlapping token spans of a closed window, the unit of first-stage retrieval.
 
-The grid starts anew at each window, so a chunk never spans two windows, and a window's chunks
-depend on nothing but its own turns (ReMEMBER, section 4.1: 128 tokens with 32 overlap).
+Chunking restarts at each window, so a chunk never spans two windows, and a window's chunks depend
+only on its own turns (ReMEMBER, section 4.1: 128 tokens with an overlap of 32).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Chunk", "Chunker", "token_span"]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Tokens `start` (inclusive) to `end` of a window, and the turns that they touch."""
+    """Tokens `start` (inclusive) to `end` (exclusive) of a window, and the turns they belong to."""
 
     start: int
     end: int
@@ -30,7 +30,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Chunker:
-    """How windows are chunked: `size` tokens, each chunk sharing `overlap` with the one before."""
+    """How windows are chunked: `size` tokens each, `overlap` of them shared with the previous chunk."""
 
     size: int = 128
     overlap: int = 32
@@ -41,7 +41,7 @@ class Chunker:
             raise ValueError(msg)
 
     def chunk(self, turns: Sequence[Turn]) -> tuple[Chunk, ...]:
-        """The chunks of one window's turns, in order; the last may be shorter, and tombstones have none."""
+        """The chunks of one window's turns, in order; the last may be shorter. Deleted turns have none."""
         tokens = [token for turn in turns for token in encode(turn.rendered)]
         if not tokens:
             return ()
@@ -57,7 +57,7 @@ class Chunker:
 def token_span(turn: Turn, start: int, end: int) -> tuple[int, int] | None:
     """Character span of `turn.text` covered by tokens `start` to `end` of the rendered turn.
 
-    None where the tokens cover the author's name or the line break alone.
+    None if the tokens cover only the author's name or the line break.
     """
     tokens = encode(turn.rendered)
     prefix = len(turn.author.name) + 2

@@ -1,7 +1,6 @@
-"""Recorded windows column by column: what a hot index is filled with at once, and a store reads.
+"""Recorded windows in columns: the form in which a store loads them and an index takes them in.
 
-Turns may be made when they are asked for, so that a long history is loaded without an object for
-each of its messages.
+Turn objects can be created on access, so that a long history loads without one object per message.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _TURN_BYTES = 600  # of a turn's objects, without its text
 
 @dataclass(frozen=True, slots=True)
 class RecordedWindow:
-    """A closed window with everything computed from it once, at its close.
+    """A closed window with everything that is computed from it when it closes.
 
     `chunk_vectors` is float32 `[chunks, dimensions]`, `turn_vectors` float32 `[turns, dimensions]`;
-    both are None where the history is kept without an embedder.
+    both are None if the history has no embedder.
     """
 
     window: Window
@@ -40,17 +39,17 @@ class RecordedWindow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns(Sequence[RecordedWindow]):
-    """Windows of one channel that follow each other; as a sequence, made when asked for.
+    """Consecutive windows of one channel; a sequence whose items are created on access.
 
     Attributes:
         refs: the windows.
-        turns: their turns, a list, or what makes them.
+        turns: their turns, as a list or as a sequence that creates them on access.
         ids: the message ids of the turns.
         chunks: token range `[start, end)`, first and last turn of every chunk, int64 `[chunks, 4]`.
-        texts: of the chunks.
-        cuts: how many chunks there are before each window, and in all, int64 `[windows + 1]`.
-        chunk_vectors, turn_vectors: of all chunks and turns; None without an embedder. The vectors of
-            a window that has `lacking` ones mean nothing.
+        texts: the texts of the chunks.
+        cuts: number of chunks before each window, then the total, int64 `[windows + 1]`.
+        chunk_vectors, turn_vectors: of all chunks and turns; None without an embedder. Rows that
+            belong to a `lacking` window are meaningless.
         lacking: indexes of windows without vectors.
     """
 
@@ -111,26 +110,26 @@ class Columns(Sequence[RecordedWindow]):
 
 
 class LoadedTurns(Protocol):
-    """A sequence of turns that are made when they are asked for."""
+    """A sequence of turns that are created on access."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: slice) -> Sequence[Turn]:
-        """Turns, made now."""
+        """Create the turns."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what they are made from."""
+        """Size of the data that the turns are created from, in bytes."""
         ...
 
     def blank(self, places: Sequence[int]) -> None:
-        """Forget the texts of turns that were changed."""
+        """Discard the texts of changed turns."""
         ...
 
 
 class KeptTurns:
-    """The turns of a channel by `seq`: those it was loaded with, those added since, and changed ones."""
+    """The turns of a channel by `seq`: loaded at first, added since, or changed."""
 
     def __init__(self) -> None:
         self._loaded: LoadedTurns | None = None
@@ -150,7 +149,7 @@ class KeptTurns:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes the turns take."""
+        """Approximate size of the turns, in bytes."""
         loaded = 0 if self._loaded is None else self._loaded.nbytes
         objects = (len(self._added) + len(self._changed)) * _TURN_BYTES + self._characters
         return loaded + self._hashes.nbytes + self._seqs.nbytes + objects
@@ -160,7 +159,7 @@ class KeptTurns:
         return turn
 
     def between(self, first: int, end: int) -> Sequence[Turn]:
-        """Turns from `first` until before `end`."""
+        """Turns `first` (inclusive) to `end` (exclusive)."""
         loaded = self._from
         if self._loaded is None or first >= loaded:
             return self._added[first - loaded : end - loaded]
@@ -170,7 +169,7 @@ class KeptTurns:
         return [self._changed.get(seq, turn) for seq, turn in enumerate(turns, first)]
 
     def extend(self, turns: Sequence[Turn], ids: Sequence[str]) -> None:
-        """Add turns and their message ids; the first ones may be made when they are asked for."""
+        """Add turns and their message ids; the first batch may be created on access."""
         if not len(self) and not isinstance(turns, list):
             self._loaded = cast(LoadedTurns, turns)
             hashes = np.fromiter(map(hash, ids), np.int64, len(ids))
@@ -182,7 +181,7 @@ class KeptTurns:
         self._characters += sum(len(turn.text) for turn in turns)
 
     def replace(self, turns: Sequence[Turn]) -> None:
-        """Put other turns in the place of those with their `seq`; message ids stay."""
+        """Replace the turns with the same `seq`; message ids stay the same."""
         loaded = self._from
         for turn in turns:
             if turn.seq < loaded:
@@ -193,7 +192,7 @@ class KeptTurns:
             self._loaded.blank([turn.seq for turn in turns if turn.seq < loaded])
 
     def find(self, message_id: str) -> Turn | None:
-        """The turn of a message."""
+        """The turn of a message, by the message's id."""
         seq = self._seq_by_id.get(message_id)
         if seq is not None:
             return self[seq]
@@ -207,7 +206,7 @@ class KeptTurns:
 
 
 def _stacked(parts: Sequence[Vectors | None], lengths: Sequence[int]) -> Vectors | None:
-    """Vectors one after the other, zeros where there are none; None if there are none at all."""
+    """Concatenate vectors, with zeros for missing ones; None if all are missing."""
     dimensions = next((part.shape[1] for part in parts if part is not None), None)
     if dimensions is None:
         return None

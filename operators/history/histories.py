@@ -1,7 +1,7 @@
-"""The hot histories of a process over their durable store: recording, changing, keeping summaries.
+"""The histories that a process holds in memory over a durable store: recording, changing, keeping summaries.
 
-Everything that writes runs on the executor thread, in groups: a commit of the store costs the same
-for one window as for many.
+All writes run on the executor thread, in groups, because a commit of the store costs the same for
+one window as for many.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ _ROOM = 0.95  # of the ceiling, after histories were dropped
 
 
 class Histories:
-    """The hot histories of this process, loaded from the store when they are used.
+    """The histories in this process's memory, loaded from the store on first use.
 
-    Where they hold more than `ceiling` bytes, those that were not used for longest are dropped: what
-    they hold is in the store. A history that a method here writes stays hot until it is written.
+    When they exceed `ceiling` bytes, the least recently used are dropped from memory; they are still
+    in the store. A history is never dropped while it is being written.
 
     Args:
         store: the durable histories.
         embedder: None for histories without vectors.
         chunker: how windows are chunked.
-        ceiling: most bytes of hot histories; no limit when None.
-        search: the store's own search by vectors, for the longest histories.
-        finish: whether a change that a crash interrupted is ended when its channel is loaded. Where others
-            write the store, it is theirs: until they are done, nothing is found in the window.
+        ceiling: most bytes of histories in memory; None for no limit.
+        search: the store's own vector search, for the longest histories.
+        finish: finish changes that a crash interrupted when their channel is loaded. Pass False if
+            another process writes the store: it finishes them, and until then searches find nothing
+            in those windows.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Histories:
 
     @property
     def embedder(self) -> Embedder | None:
-        """What vectors are made with, for several threads; None for histories without vectors."""
+        """The embedder, safe to use from several threads; None for histories without vectors."""
         return self.indexer.embedder
 
     @property
@@ -93,18 +94,18 @@ class Histories:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes the hot histories take."""
+        """Approximate size of the histories in memory, in bytes."""
         return sum(self._bytes.values())
 
     def drop(self, key: ChannelKey) -> None:
-        """Forget a hot history, to read it again when it is next used."""
+        """Drop a history from memory; it is loaded again on its next use."""
         with self._lock:
             for held in (self._hot, self._used, self._bytes):
                 held.pop(key, None)
 
     @contextmanager
     def pinned(self, keys: Iterable[ChannelKey]) -> Iterator[None]:
-        """Keep histories hot: another load of one, while it is written, would see half of it."""
+        """Keep histories in memory while they are written: loading one now could see half a write."""
         keys = set(keys)
         with self._lock:
             self._pins.update(keys)
@@ -122,7 +123,7 @@ class Histories:
         self._bytes[history.key] = history.nbytes
 
     def _evict(self) -> None:
-        """Drop what was used least lately, with some room for what comes next."""
+        """Drop the least recently used histories, and leave some room for the next ones."""
         if self._ceiling is None or self.nbytes <= self._ceiling:
             return
         held, newest = self.nbytes, max(self._used.values())
@@ -134,11 +135,12 @@ class Histories:
                 del self._hot[key], self._used[key]
 
     def commit(self, items: Sequence[RecordedWindow | Changes]) -> list[list[WindowRef]]:
-        """Store and index windows and changes, those of a channel in their order.
+        """Store and index windows and changes, in order within each channel.
 
         Returns:
-            For each item the windows to go on with: a recorded window itself, as the history has it, or
-            the windows whose summary rested on changed turns; none where other boundaries are recorded.
+            For each item the windows to summarise: for a window, the window as recorded, or none if
+            the history has other boundaries there; for changes, the windows whose summary used a
+            changed turn.
         """
         done, group = list[list[WindowRef]](), list[RecordedWindow]()
         with self.pinned(item.key if isinstance(item, Changes) else item.window.ref.key for item in items):
@@ -163,22 +165,22 @@ class Histories:
         return self[ref.key].turns(ref.first_seq, ref.last_seq)
 
     def is_current(self, key: ChannelKey, revision: int, seqs: Iterable[int]) -> bool:
-        """Whether recorded turns are what they were at a revision of their channel."""
+        """Whether recorded turns are unchanged since a revision of their channel."""
         history = self[key]
         return not history.changed_since(revision, (seq for seq in seqs if seq < history.recorded_until))
 
     def keep(self, summaries: Sequence[StoredSummary]) -> list[bytes | None]:
-        """Store finished summaries, each once for what it rests on.
+        """Store finished summaries, each at most once per version of its turns.
 
         Returns:
-            For each its body; that of the store where the same summary was made in the meantime, and
-            None where a turn that it rests on has changed: it has to be made again.
+            The body of each: the stored one if the same summary was finished in the meantime, or None
+            if one of its turns has changed, so that it must be written again.
         """
         with self.pinned(made.key for made in summaries):
             return self._keep(summaries)
 
     def kept(self, key: ChannelKey, summary_id: str) -> bytes | None:
-        """The body of a finished summary; None where there is none, or its messages have changed."""
+        """The body of a finished summary; None if there is none or its messages have changed."""
         return self.store.summary(summary_id) if summary_id in self[key].summary_ids else None
 
     def _keep(self, summaries: Sequence[StoredSummary]) -> list[bytes | None]:
@@ -201,7 +203,7 @@ class Histories:
         return bodies
 
     def _line_up(self, recorded: RecordedWindow, group: list[RecordedWindow]) -> list[WindowRef]:
-        """Add a window to what is to be appended, unless it is recorded."""
+        """Queue a window to be appended, unless it is already recorded."""
         ref = recorded.window.ref
         history = self[ref.key]
         if ref.last_seq >= history.recorded_until:
@@ -220,14 +222,14 @@ class Histories:
             if key not in ahead:
                 self[key].check([recorded])
             elif ahead[key] != ref.first_seq:
-                raise AssertionError(f"{key}: windows of a group do not follow each other")
+                raise AssertionError(f"{key}: the windows to record are not consecutive")
             ahead[key] = ref.last_seq + 1
         self.store.append(group)
         for recorded in group:
             self[recorded.window.ref.key].append(recorded)
 
     def _change(self, changes: Changes) -> list[WindowRef]:
-        """Change recorded turns; a change that is seen again ends what its first time left undone."""
+        """Change recorded turns; repeating a change finishes what was interrupted the first time."""
         history = self[changes.key]
         changed, touched, erased = dict[int, Turn](), set[int](), list[str]()
         steps = 0
@@ -249,13 +251,13 @@ class Histories:
             history.erased_ids.update(erased)
         if changed:
             self._rewrite(history, changed, history.revision + steps)
-        resting = self.store.depending_on(changes.key, sorted(touched)) if touched else []
-        stale = {kept.summary_id for kept in resting if not kept.body}
+        dependent = self.store.depending_on(changes.key, sorted(touched)) if touched else []
+        stale = {kept.summary_id for kept in dependent if not kept.body}
         history.summary_ids -= stale
         history.stale_ids |= stale
-        # What was made again before a crash may not have been sent.
-        again = {kept.first_seq for kept in resting if not kept.body or kept.reissued}
-        return [history.window_of(seq) for seq in sorted(again)]
+        # A summary that was reissued before a crash may not have been sent.
+        outdated = {kept.first_seq for kept in dependent if not kept.body or kept.reissued}
+        return [history.window_of(seq) for seq in sorted(outdated)]
 
     def _rewrite(self, history: ChannelHistory, changed: dict[int, Turn], revision: int) -> None:
         refs = {history.window_of(seq).index: history.window_of(seq) for seq in changed}
@@ -282,7 +284,7 @@ class Histories:
         return history
 
     def _finish(self, window: Window, revision: int) -> RecordedWindow:
-        """End a change that was interrupted after the new turns had been stored."""
+        """Finish a change that was interrupted after its new turns were stored."""
         (recorded,) = self.indexer.index([replace(window, ref=replace(window.ref, revision=revision))])
         self.store.finish_change(recorded)
         return recorded

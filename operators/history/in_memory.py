@@ -1,6 +1,6 @@
-"""A history store in memory: what a run without `--store`, a measurement or a test keeps a history in.
+"""A history store in memory, for runs without `--store`, measurements and tests.
 
-It lasts as long as the object and holds everything: turns, chunks and vectors stay until it is dropped.
+It keeps all turns, chunks and vectors for the lifetime of the object.
 
 >>> from backscroll.operators.messages import ChannelKey
 >>> store = InMemoryStore()
@@ -25,23 +25,23 @@ __all__ = ["InMemoryStore"]
 
 
 class InMemoryStore:
-    """A `HistoryStore` that lasts as long as the object; for one thread that writes at a time.
+    """A `HistoryStore` that lives as long as the object; only one thread may write at a time.
 
     Args:
-        erase_answers: forgets the paid answers that rest on a turn, if any are kept.
+        erase_answers: erases the paid answers that used a turn, if any are kept.
     """
 
     def __init__(self, erase_answers: Callable[[ChannelKey, int], None] | None = None) -> None:
         self.windows: defaultdict[ChannelKey, list[RecordedWindow]] = defaultdict(list)
         self.summaries: defaultdict[ChannelKey, dict[str, StoredSummary]] = defaultdict(dict)
         self.erased: defaultdict[ChannelKey, set[str]] = defaultdict(set)
-        # Of windows whose change was begun: the turns whose vectors have to be made again.
+        # For windows with an unfinished change: the turns that must be embedded again.
         self._changing: defaultdict[ChannelKey, dict[int, set[int]]] = defaultdict(dict)
         self._channel_of: dict[str, ChannelKey] = {}  # by summary id
         self._erase_answers = erase_answers
 
     def load(self, key: ChannelKey) -> StoredChannel:
-        """What is committed of a channel."""
+        """Everything committed for a channel."""
         unfinished = frozenset(self._changing.get(key, ()))
         summaries = self.summaries.get(key, {}).values()
         return StoredChannel(
@@ -56,7 +56,7 @@ class InMemoryStore:
         )
 
     def append(self, recorded: Sequence[RecordedWindow]) -> None:
-        """Commit windows, those of a channel in their order."""
+        """Commit windows, in order within each channel."""
         for one in recorded:
             self.windows[one.window.ref.key].append(one)
 
@@ -78,7 +78,7 @@ class InMemoryStore:
             self.windows[key][index] = replace(old, window=Window(old.window.ref, now), chunks=())
 
     def finish_change(self, recorded: RecordedWindow) -> None:
-        """Replace the chunks, vectors and revision of a window, which ends its change."""
+        """Replace the chunks, vectors and revision of a window; this finishes its change."""
         ref = recorded.window.ref
         old = self.windows[ref.key][ref.index]
         changed = self._changing[ref.key].pop(ref.index, set())
@@ -90,14 +90,14 @@ class InMemoryStore:
         )
 
     def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:
-        """Remember messages that were deleted before they came."""
+        """Remember messages that were deleted before they arrived."""
         self.erased[key].update(ids)
 
     def summary(self, summary_id: str) -> bytes:
         """The finished summary, byte for byte as it was emitted.
 
         Raises:
-            HistoryError: there is none, or it was erased with a message that it rested on.
+            HistoryError: it does not exist, or was erased together with a message that it used.
         """
         key = self._channel_of.get(summary_id)
         body = b"" if key is None else self.summaries[key][summary_id].body
@@ -107,13 +107,13 @@ class InMemoryStore:
         return body
 
     def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
-        """Keep finished summaries; the last of an id wins."""
+        """Keep finished summaries; if two have the same id, the last wins."""
         for one in summaries:
             self._channel_of[one.summary_id] = one.key
             self.summaries[one.key][one.summary_id] = one
 
     def depending_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
-        """The summaries whose window or memory holds one of the turns, in the order of windows."""
+        """The summaries whose window or memory holds one of the turns, in window order."""
         found = [
             one
             for one in self.summaries.get(key, {}).values()
@@ -123,7 +123,7 @@ class InMemoryStore:
 
 
 def _replaced(old: Vectors | None, new: Vectors | None, rows: Sequence[int]) -> Vectors | None:
-    """Vectors with some rows replaced; the others as they were, not as a hot history rounds them."""
+    """Vectors with some rows replaced; the others keep full precision, which a loaded history rounds."""
     if old is None or new is None:
         return new
     vectors = old.copy()

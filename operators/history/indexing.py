@@ -1,8 +1,8 @@
 """Indexing a closed window: its chunks, and the vectors of its chunks and turns.
 
-Where vectors depend on their batch in the last bits, as torch's and many servers' do, the batch has
-to be the same every time. So a window is embedded by itself, by two calls of the embedder, unless
-several windows together are asked for.
+With torch and many servers, the last bits of a vector depend on its batch, so the batch has to be the
+same every time. A window is therefore embedded on its own, in two calls of the embedder, unless you
+ask for several windows together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Indexer"]
 
 
 class Indexer:
-    """Makes of closed windows what a history records; several threads may use it.
+    """Turns closed windows into what a history records; safe to use from several threads.
 
     Args:
         chunker: how windows are chunked.
@@ -34,13 +34,13 @@ class Indexer:
         self.embedder = None if embedder is None else OneAtATime(embedder)
 
     def index(self, windows: Iterable[Window]) -> list[RecordedWindow]:
-        """Chunk and embed windows, each by itself."""
+        """Chunk and embed windows, each on its own."""
         return [self._index(window) for window in windows]
 
     def index_together(self, items: Sequence[Window | Changes]) -> list[RecordedWindow | Changes]:
-        """Chunk and embed windows of any channels in one batch; changes keep their places.
+        """Chunk and embed windows of any channels in one batch; changes keep their place in the order.
 
-        The last bits of a vector may differ from those that `index` gives.
+        The last bits of a vector may differ from those of `index`.
         """
         windows = [item for item in items if isinstance(item, Window)]
         indexed = iter(self._batch(windows) if len(windows) > 1 else self.index(windows))
@@ -51,9 +51,9 @@ class Indexer:
 
         Args:
             window: the window with its changed turns.
-            kept: the vectors of its turns from before, float32 `[turns, dimensions]`; None without an
+            kept: the previous vectors of its turns, float32 `[turns, dimensions]`; None without an
                 embedder. Those of changed turns are replaced in place.
-            changed: `seq` of the turns that have changed, of this window and of others.
+            changed: `seq` of the changed turns, in this window and others.
         """
         if self.embedder is None or kept is None:
             return self._index(window)

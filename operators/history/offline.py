@@ -1,6 +1,6 @@
-"""One channel's messages admitted, cut into windows and recorded, without a dataflow.
+"""Admit one channel's messages, cut them into windows and record them, without a dataflow.
 
-What comes of it is what the dataflow records of the same messages, one after the other on one thread:
+The result is the same as the dataflow's, computed message by message on one thread:
 
 >>> from backscroll.operators.history.chunks import Chunker
 >>> from backscroll.operators.history.histories import Histories
@@ -39,12 +39,12 @@ class OfflineChannel:
     """A channel that grows message by message.
 
     Args:
-        histories: where its closed windows are recorded; they may hold windows of it already.
+        histories: where closed windows are recorded; they may already hold windows of the channel.
         key: the channel.
         cutter: how windows are cut.
-        record: False to keep closed windows out of the history, where they would have to be embedded.
-            Edits and deletions of recorded messages reach it all the same.
-        counters: what admission counts.
+        record: False to keep closed windows out of the history, which saves embedding them. Edits and
+            deletions of recorded messages still reach the history.
+        counters: receives the counts of admission.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class OfflineChannel:
 
     @property
     def history(self) -> ChannelHistory:
-        """The recorded windows, hot."""
+        """The recorded windows."""
         return self.histories[self.key]
 
     @property
     def beyond(self) -> tuple[Turn, ...]:
-        """The turns after the recorded windows, in order; deleted ones too."""
+        """The turns after the recorded windows, in order, including deleted ones."""
         return (*(turn for window in self._unrecorded for turn in window.turns), *self._cutting.open)
 
     @property
     def windows(self) -> Iterator[Window]:
-        """Every window as it is now, the open one last."""
+        """Every window in its current state, the open one last."""
         for ref in self.history.windows:
             yield Window(ref, tuple(self.histories.window_turns(ref)))
         yield from self._unrecorded
@@ -84,10 +84,10 @@ class OfflineChannel:
             yield still_open
 
     def add(self, message: Message) -> None:
-        """Take the next message, edit, deletion or flush.
+        """Process the next message, edit, deletion or flush.
 
         Raises:
-            MessageError: it cannot be admitted.
+            MessageError: the message cannot be admitted.
         """
         for event in self._admission.admit(message, self.history):
             self._take(event)
@@ -111,7 +111,7 @@ class OfflineChannel:
                 self._unrecorded.append(window)
 
     def _change_unrecorded(self, change: Change) -> bool:
-        """Change a turn of a closed window that is not recorded; False where none holds it."""
+        """Change a turn of a closed but unrecorded window; False if no such window holds it."""
         for place, window in enumerate(self._unrecorded):
             if any(turn.id == change.id for turn in window.turns):
                 turns = (
@@ -123,7 +123,7 @@ class OfflineChannel:
 
 
 def cut_turns(turns: Iterable[Turn], history: ChannelHistory, cutter: WindowCutter) -> Iterator[Window]:
-    """The windows that turns after a history make, the open one last; nothing is recorded."""
+    """Cut turns that follow a history into windows, the open one last; nothing is recorded."""
     cutting = Cutting.begin(cutter, history.key, history, None)
     for turn in turns:
         cutting, closed = cutting.push(turn, history)

@@ -1,4 +1,4 @@
-"""A store that others write, as a place to keep hot histories over: what is written stays with them."""
+"""A read-only view of a store that another process writes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["ReadOnlyStore"]
 
 
 class ReadOnlyStore:
-    """A `HistoryStore` that reads channels and writes nothing.
+    """A `HistoryStore` that reads channels and ignores writes.
 
-    Histories over it can still change: they are then ahead of the store for as long as they are hot,
-    so give them no `ceiling` if you change them.
+    You can still change the `Histories` over it. The changes are then only in memory, so set no
+    `ceiling`, which could drop them.
 
     Args:
         loader: reads the channels.
@@ -37,16 +37,16 @@ class ReadOnlyStore:
         """Write nothing."""
 
     def summary(self, summary_id: str) -> bytes:
-        """Refuse: only channels are read.
+        """Always fails, because only channels can be read.
 
         Raises:
             HistoryError: always.
         """
-        raise HistoryError(f"summary {summary_id} cannot be read: this history reads channels alone")
+        raise HistoryError(f"summary {summary_id} cannot be read: a read-only history reads only channels")
 
     def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
         """Write nothing."""
 
     def depending_on(self, _key: ChannelKey, _seqs: Sequence[int]) -> list[StoredSummary]:
-        """None: only channels are read."""
+        """Always empty, because only channels are read."""
         return []

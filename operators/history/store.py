@@ -1,4 +1,4 @@
-"""What a history needs of a store: durable windows with their changes, and durable summaries."""
+"""The interface of a store for histories: durable windows with their changes, and durable summaries."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ __all__ = [
 
 
 class HistoryError(BackscrollError):
-    """The stored history contradicts what is asked of it."""
+    """A request does not fit the stored history."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSummary:
-    """A finished summary as the store keeps it: its bytes and the turns that it rests on.
+    """A finished summary as the store keeps it: its bytes and the turns that it used.
 
-    `recalled` are the turns of the memory. `body` is empty once a turn that it rests on was changed:
-    what was sent is then no longer kept, and the summary has to be made again. `reissued` says that
-    it was.
+    `recalled` are the turns of its memory. When one of its turns changes, `body` is emptied and the
+    summary has to be written again; `reissued` is true once it has been.
     """
 
     key: ChannelKey
@@ -46,15 +45,15 @@ class StoredSummary:
 
 @dataclass(frozen=True, slots=True)
 class StoredChannel:
-    """What a store holds of a channel.
+    """Everything that a store holds for a channel.
 
     Args:
         windows: the committed windows, in order.
         summary_ids: ids of the finished summaries that have a body.
-        stale_ids: ids of those whose body was erased with a turn.
-        erased_ids: messages that were deleted before they came.
-        unfinished: indexes of windows whose change was begun and not finished; these come without
-            chunks and vectors, which have to be made again.
+        stale_ids: ids of those whose body was erased because a turn changed.
+        erased_ids: messages that were deleted before they arrived.
+        unfinished: indexes of windows with an unfinished change; they have no chunks and vectors,
+            which must be computed again.
     """
 
     windows: Sequence[RecordedWindow]
@@ -65,62 +64,63 @@ class StoredChannel:
 
 
 class ChannelLoader(Protocol):
-    """A store as somebody reads it who never writes it."""
+    """The part of a store that a reader needs."""
 
     def load(self, key: ChannelKey) -> StoredChannel:
-        """What is committed of a channel; whatever lies beyond its last window is left out."""
+        """Everything committed for a channel; rows beyond its last committed window are ignored."""
         ...
 
 
 class WindowStore(ChannelLoader, Protocol):
-    """Durable windows and their changes. A window is appended as a whole or not at all."""
+    """Durable windows and their changes. A window is appended completely or not at all."""
 
     def append(self, recorded: Sequence[RecordedWindow]) -> None:
-        """Commit windows, of one channel or of several, those of a channel in their order.
+        """Commit windows of one or several channels, in order within each channel.
 
-        After a crash each is there as a whole or not at all, and none without those before it.
+        After a crash, each window is stored completely or not at all, and never without the earlier
+        ones of its channel.
         """
         ...
 
     def begin_change(self, key: ChannelKey, turns: Sequence[Turn], windows: Sequence[int]) -> None:
         """Replace recorded turns, and mark the windows (by index) that hold them as unfinished.
 
-        Paid answers, and the bodies of summaries, that rest on the turns are erased, and so are
-        the vectors that any embedder made of them. Doing it again changes nothing.
+        Paid answers and summary bodies that used the turns are erased, and so are the turns' vectors
+        of every embedder. Safe to repeat.
         """
         ...
 
     def finish_change(self, recorded: RecordedWindow) -> None:
-        """Replace the chunks, vectors and revision of a window, which ends its change.
+        """Replace the chunks, vectors and revision of a window; this finishes its change.
 
-        The turns stay as `begin_change` left them, and so do the vectors of those it did not replace.
+        Turns stay as `begin_change` left them, and so do the vectors of turns it did not replace.
         """
         ...
 
     def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:
-        """Remember messages that were deleted before they came."""
+        """Remember messages that were deleted before they arrived."""
         ...
 
 
 class SummaryStore(Protocol):
-    """Durable summaries, each byte for byte as it was emitted."""
+    """Durable summaries, stored byte for byte as they were emitted."""
 
     def summary(self, summary_id: str) -> bytes:
         """The body of a finished summary.
 
         Raises:
-            HistoryError: there is none, or it was erased with a message that it rested on.
+            HistoryError: it does not exist, or was erased together with a message that it used.
         """
         ...
 
     def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
-        """Keep finished summaries before they are emitted; reissued ones in place of older ones."""
+        """Store finished summaries before they are emitted; a reissued one replaces the older one."""
         ...
 
     def depending_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
-        """The summaries whose window or memory holds one of the turns, in the order of windows."""
+        """The summaries whose window or memory holds one of the turns, in window order."""
         ...
 
 
 class HistoryStore(WindowStore, SummaryStore, Protocol):
-    """Both in one, so that a change of windows reaches the summaries that rest on them."""
+    """Windows and summaries in one store, so that changing a window also erases summaries that used it."""

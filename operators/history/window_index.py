@@ -1,7 +1,7 @@
 """The interface of an index that a memory strategy keeps over a channel's windows.
 
-A history does not know these indexes. A strategy asks for its own by class,
-`history.index(TurnFeatures)`: the history makes it the first time, passes changes on to it, counts
+A history does not know the indexes in advance. A strategy asks for its own by class,
+`history.index(TurnFeatures)`. The history creates it on first use, notifies it of changes, counts
 its bytes, and drops it together with the channel.
 """
 
@@ -16,26 +16,26 @@ from backscroll.operators.stream.windows import Window
 __all__ = ["ReadTurns", "WindowIndex"]
 
 ReadTurns = Callable[[int], Sequence[Turn]]
-"""Gives the turns of a recorded window, by its index; also of windows recorded later."""
+"""Returns the turns of a recorded window by its index, including windows recorded later."""
 
 
 class WindowIndex(Protocol):
-    """What a strategy keeps of recorded windows, so that it need not read them for every request.
+    """What a strategy keeps about recorded windows, so that it need not read them for every request.
 
-    It reads a window when it is asked about it. So a strategy that never asks costs nothing, and an
-    index that is made late misses nothing. Whoever asks says which windows, as `AsOf` does: nothing
-    that was recorded later may change the answer.
+    It reads a window the first time it is asked about it. So a strategy that never asks costs
+    nothing, and an index created late misses nothing. The caller states which windows to use, as
+    `AsOf` does: windows recorded later must not change the answer.
     """
 
     def __init__(self, read: ReadTurns) -> None:
-        """Start without having read any window."""
+        """Start empty: no window has been read."""
         ...
 
     def replace(self, window: Window) -> None:
-        """Take note that a window's turns were changed; they are as in `window` now."""
+        """Handle a change of a window's turns; `window` has the new ones."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes of memory the index takes."""
+        """Approximate size of the index in memory, in bytes."""
         ...

@@ -160,7 +160,7 @@ def test_over_a_store_that_is_only_read_changes_are_seen_and_nothing_is_written(
     after = store.load(KEY)
     assert [one.window for one in after.windows] == [one.window for one in before.windows]
     assert (after.unfinished, after.erased_ids) == (frozenset(), frozenset())
-    with pytest.raises(HistoryError, match="this history reads channels alone"):
+    with pytest.raises(HistoryError, match="a read-only history reads only channels"):
         histories.store.summary("a")
 
 
