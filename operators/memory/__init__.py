@@ -1,1 +1,1 @@
-"""Which evidence a window is summarised with: strategies, ranking, packing."""
+"""The memory of a window, the earlier turns it is summarised with: strategies, ranking, packing."""

@@ -1,6 +1,6 @@
-"""Additive models: a score is a constant plus one term a feature, a slope and a staircase.
+"""Additive models: a score is a constant plus one term per feature, a slope and a step function.
 
-Small enough to be read as JSON and fast enough in plain numpy:
+Models are small enough to store as JSON and fast to evaluate in plain numpy:
 `{"constant": -2.1, "features": {"age": {"slope": -0.4, "steps": [[1.5, 0.0], [3.2, -0.1]]}}}`,
 where a step `[above, add]` adds to every value greater than `above`.
 """
@@ -21,9 +21,9 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One feature's part: `slope * value` plus the level of the staircase.
+    """One feature's contribution: `slope * value` plus the value of the step function.
 
-    `edges` ascend; `levels` has one entry more, and a value on an edge belongs to the level below.
+    `edges` ascend; `levels` has one more entry, and a value on an edge belongs to the level below.
     """
 
     slope: float
@@ -31,7 +31,7 @@ class Term:
     levels: NDArray[np.float64]
 
     def score(self, values: Floats) -> Floats:
-        """The term of every value."""
+        """The contribution of each value."""
         scored: Floats = self.slope * values
         if len(self.edges):
             scored = scored + self.levels[np.searchsorted(self.edges, values, side="left")]

@@ -1,8 +1,8 @@
-"""The default memory: every turn in sight is ranked as evidence for the window, then packed.
+"""The default memory: every turn in view is ranked as evidence for the window, then packed.
 
-It depends less on the detector than ReMEMBER: gaps ask, but so does every utterance of the window,
-and recency, speakers and what a turn says count beside similarity. Turns are compared with each
-other directly; no chunk is retrieved first.
+It depends less on the gap detector than ReMEMBER does: every utterance of the window is a query as
+well as every gap, and recency, speakers and content count besides similarity. The window is compared
+with turns directly; no chunks are retrieved first.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["BACKSCROLL", "rank_all", "remember_evidence"]
 
 
 def backscroll(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
-    """The memory by the ranker that comes with the package; of a long history, from an excerpt."""
+    """The memory chosen by the packaged ranker; a long history is reduced to an excerpt first."""
     return _shipped(request, excerpt(request))
 
 
 def rank_all(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
-    """The same from all of the history, however long it is."""
+    """The same, but ranks the whole history, however long it is."""
     return _shipped(request, Excerpt.whole(request.history))
 
 
@@ -35,10 +35,11 @@ def _shipped(request: MemoryRequest, among: Excerpt) -> tuple[MemoryTurn, ...]:
 
 
 def remember_evidence(request: MemoryRequest, ranker: Ranker, among: Excerpt) -> tuple[MemoryTurn, ...]:
-    """The memory by a given ranker, of turns of an excerpt of the request's history.
+    """The memory that a given ranker chooses from an excerpt of the request's history.
 
-    A turn's `gap` is the one that it is most relevant to, `rank` its place among that gap's turns,
-    `score` the square root of the probability that it is evidence, which lies about where cosines do.
+    A turn's `gap` is the one it is most relevant to, and `rank` its rank among that gap's turns.
+    `score` is the square root of the probability that it is evidence, which has about the range of
+    a cosine.
     """
     if not among or not request.turns:
         return ()

@@ -1,4 +1,4 @@
-"""The baselines of ReMEMBER, section 5.1: no memory, recent turns, retrieval with the window as query."""
+"""The baselines of ReMEMBER (section 5.1): no memory, recent turns, retrieval with the window as query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def none(_request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 
 
 def recent(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
-    """The turns right before the window, as many as fit."""
+    """The last turns before the window, as many as fit the budget."""
     taken, left = list[MemoryTurn](), request.parameters.budget
     for rank, seq in enumerate(range(request.history.before_seq - 1, -1, -1), start=1):
         turn = request.history.turn(seq)
@@ -41,7 +41,7 @@ def dense(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 
 
 def hybrid(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
-    """The top K/2 chunks of the sparse and of the dense ranking, with the window as the query."""
+    """The top K/2 chunks of each ranking, sparse and dense, with the window as the query."""
     window, half = window_text(request), request.parameters.chunks // 2
     by_sparse = sparse_ranking(request, window)[: request.parameters.chunks - half]
     by_dense = dense_rankings(request, [window])[0][:half]

@@ -1,8 +1,9 @@
-"""Of a long history the windows that may hold evidence, so that its length does not count.
+"""An excerpt of a long history: the windows that may hold evidence. It bounds the cost of ranking.
 
-The evidence ranker compares a window with every turn it is given. Up to `_RECENT + _FOUND` windows it is
-given all of them. Of a longer history it gets the latest ones and those that retrieval finds: by the
-gaps, by the rare words of the window, and by the vectors of the utterances that have a gap.
+The evidence ranker compares a window with every turn it is given. A history of up to
+`_RECENT + _FOUND` windows is used whole. Of a longer one, the ranker gets the latest windows and those
+that retrieval finds: by the gaps, by the window's rare words, and by the vectors of utterances that
+have a gap.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from backscroll.operators.messages import Turn
 __all__ = ["Excerpt", "excerpt"]
 
 _RECENT, _FOUND = 64, 128  # windows
-_CHUNKS = 96  # of one ranking
-_RARE = 0.05  # words in more of the chunks say little, and take most of the time
+_CHUNKS = 96  # taken from each ranking
+_RARE = 0.05  # words in a larger share of the chunks say little, and take most of the time
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Turns that the evidence ranker compares with a window: those of some windows of a history.
+    """The turns that the evidence ranker compares with a window: those of selected earlier windows.
 
-    A turn is known by its *position* here, counted from 0 through these windows alone.
+    A turn is identified by its *position*, which counts only the turns of these windows, from 0.
 
     Attributes:
-        past: the history in sight.
+        past: the history in view.
         windows: indexes of the windows, ascending.
-        starts: how many turns there are before each of them, and in all.
+        starts: number of turns before each window, then the total.
     """
 
     past: AsOf
@@ -47,14 +48,14 @@ class Excerpt:
 
     @classmethod
     def of(cls, past: AsOf, windows: Sequence[int]) -> Excerpt:
-        """These windows of what is in sight."""
+        """An excerpt of the given windows."""
         refs = [past.history.windows[index] for index in windows]
         starts = accumulate((ref.last_seq - ref.first_seq + 1 for ref in refs), initial=0)
         return cls(past, windows, tuple(starts))
 
     @classmethod
     def whole(cls, past: AsOf) -> Excerpt:
-        """All that is in sight."""
+        """An excerpt of every window in view."""
         return cls.of(past, range(past.windows))
 
     def __len__(self) -> int:
@@ -67,14 +68,14 @@ class Excerpt:
         return self.past.turn(first + position - self.starts[place])
 
     def rows(self) -> TurnRows:
-        """What the evidence ranker knows of the turns."""
+        """The turns as arrays, for the evidence ranker."""
         return self.past.index(TurnFeatures).rows(self.windows)
 
     def vectors(self) -> Vectors:
         """Unit vectors of the turns, float32 `[turns, dimensions]`.
 
         Raises:
-            HistoryError: the history is kept without an embedder.
+            HistoryError: the history has no embedder.
         """
         if len(self.windows) == self.past.windows:
             return self.past.all_turn_vectors
@@ -83,7 +84,7 @@ class Excerpt:
 
 
 def excerpt(request: MemoryRequest) -> Excerpt:
-    """What of the history a window has to be compared with: all of it, unless it is long."""
+    """The part of the history to compare a window with: all of it, unless it is long."""
     past = request.history
     if past.windows <= _RECENT + _FOUND or not request.turns:
         return Excerpt.whole(past)
@@ -94,7 +95,7 @@ def excerpt(request: MemoryRequest) -> Excerpt:
 
 
 def _rankings(request: MemoryRequest) -> Iterator[Ranking]:
-    """The windows of the best chunks for each gap, and for the window, one for each chunk."""
+    """The windows of the best chunks for each gap and for the window, one entry per chunk."""
     for ranking in _chunk_rankings(request):
         windows = (request.history.chunk_tokens(chunk)[0].index for chunk in ranking.positions)
         yield Ranking(tuple(windows), ranking.scores)

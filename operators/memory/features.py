@@ -1,10 +1,10 @@
-"""What tells that a turn of the history is evidence for a window: one row of features a turn.
+"""Features that predict whether an earlier turn is evidence for a window: one row per turn.
 
-Two steps. The *relevance* of a turn to a query (a gap, or any utterance of the window as a weak
-query) comes from a small model over `RELEVANCE`. The best relevances, ranks, recency and who
-speaks to whom then make the row of `FEATURES`. Everything is a rank, a share or a normalised
-score, so that a change of the embedder does not shift it. A window in which no gap was found asks
-with the utterances that lean most on the history.
+There are two steps. First, a small model over `RELEVANCE` gives the *relevance* of a turn to a query
+(a gap, or any utterance of the window as a weak query). Then the best relevances, ranks, recency and
+who speaks to whom form a row of `FEATURES`. Every feature is a rank, a share or a normalised score,
+so that changing the embedder does not shift it. If no gap was found in a window, the utterances that
+depend most on the history are the queries.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FEATURES = (
     *("window_relevance_sum", *(f"{whose}_{name}" for whose in _WHOSE for name in _MATCH)),
     *_OF_TURN,
 )
-"""Features in the order of the columns."""
+"""The features, in column order."""
 DENSE = frozenset(
     (
         "z",
@@ -67,7 +67,7 @@ DENSE = frozenset(
         "window_z",
     )
 )
-"""Features that need vectors; they are zero without."""
+"""Features that need vectors; without vectors they are zero."""
 
 _NEAR = 3
 _PAUSE_SECONDS = 4 * 3600
@@ -76,18 +76,21 @@ _AGE_SCALE, _DECAY_TOKENS = 64, 800
 _WEAK_QUERIES = 6
 _FLOOR = -8.0
 _BEST = 3
-_SAID, _UNSAID = 0.5, 0.25  # what a word counts that another query or the window says, or nobody
+_SAID, _UNSAID = (
+    0.5,
+    0.25,
+)  # weights of a word that another query or the window has, and of one that neither has
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceFeatures:
-    """`rows` `[turns, FEATURES]` and `relevance` `[queries, turns]`, a log-odds.
+    """`rows` is `[turns, FEATURES]`, and `relevance` is log-odds, `[queries, turns]`.
 
-    `wanted(position, word)` is what a word, as a stem, says in that turn: its idf, in full where the query
-    that the turn answers best has it, by half where another query or the window has it, else by a
-    quarter.
+    `wanted(position, word)` is how much a word, given as a stem, counts in that turn: its idf, times 1
+    if the query that the turn answers best has the word, 0.5 if another query or the window has it,
+    and 0.25 otherwise.
 
-    Query `i` is gap `i`; where there are no gaps it is a weak query and stands for none.
+    Query `i` is gap `i`. If there are no gaps, queries are weak queries and belong to no gap.
     """
 
     rows: Floats
@@ -97,7 +100,7 @@ class EvidenceFeatures:
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """What one gap asks, and the place of its utterance in the window."""
+    """The text of a query, and the index of its utterance in the window."""
 
     text: str
     place: int
@@ -108,8 +111,8 @@ def relevance_features(
 ) -> dict[str, Floats]:
     """`RELEVANCE` of every query and turn, `[queries, turns]` or `[1, turns]` each.
 
-    `named` tells whether the query names the turn's author. Cosines count by their distance from
-    the mean over the turns in sight, in standard deviations.
+    `named` is whether the query names the turn's author. Cosines are standardised: their distance
+    from the mean over the turns in view, in standard deviations.
     """
     z = np.zeros_like(match.score) if cosine is None else standard(cosine)
     coverage = match.coverage
@@ -130,7 +133,7 @@ def relevance_features(
 
 
 def evidence_features(request: MemoryRequest, among: Excerpt, relevance: AdditiveModel) -> EvidenceFeatures:
-    """The features of every turn of an excerpt of the request's history, which holds at least one."""
+    """The features of every turn of an excerpt of the request's history, which must not be empty."""
     rows, window = among.rows(), request.turns
     own = window_columns(request.history, window)
     worth, leaning = own[:, COLUMNS.index("salience")], own[:, COLUMNS.index("leaning")]
@@ -205,14 +208,14 @@ def evidence_features(request: MemoryRequest, among: Excerpt, relevance: Additiv
 
 
 def standard(scores: Floats) -> Floats:
-    """Rows less their mean, over their standard deviation."""
+    """Standardise each row: subtract its mean and divide by its standard deviation."""
     deviation = scores.std(axis=1, keepdims=True) + 1e-6
     values: Floats = (scores - scores.mean(axis=1, keepdims=True)) / deviation
     return values
 
 
 def log_rank(scores: Floats) -> Floats:
-    """Binary logarithm of one more than how many in the row are better; the best has 0."""
+    """Base-2 logarithm of the rank within the row, counting from 1; the best value has 0."""
     rounded = np.round(scores, 4)
     ranks = np.empty(scores.shape)
     for row, values, ordered in zip(ranks, rounded, np.sort(rounded, axis=1), strict=True):
@@ -231,7 +234,7 @@ def _queries(request: MemoryRequest, leaning: NDArray[np.float64]) -> list[_Quer
 
 
 def _cosines(request: MemoryRequest, among: Excerpt, queries: Sequence[_Query]) -> Floats | None:
-    """Cosine of every query, then every utterance of the window, to the turns of the excerpt."""
+    """Cosines to the turns of the excerpt, first of every query, then of every utterance of the window."""
     embedder = request.parameters.embedder
     if embedder is None or not request.history.has_vectors:
         return None
@@ -246,7 +249,7 @@ def _cosines(request: MemoryRequest, among: Excerpt, queries: Sequence[_Query]) 
 
 
 def named_authors(texts: Sequence[Sequence[str]], rows: TurnRows) -> NDArray[np.float64]:
-    """Whether a text, as stems, says the first word of the turn's author's name, `[texts, turns]`."""
+    """Whether a text, as stems, has the first word of the turn's author's name, `[texts, turns]`."""
     names = [stems(author)[:1] for author in list(rows.authors)[: int(rows["author"].max()) + 1]]
     named = np.zeros((len(texts), len(names)))
     for place, said in enumerate(map(set, texts)):
@@ -279,7 +282,7 @@ def _of_turn(rows: TurnRows) -> Mapping[str, NDArray[np.float64]]:
 
 
 def _in_time(rows: TurnRows, start: float) -> dict[str, NDArray[np.float64]]:
-    """Minutes from a turn to the window, as a logarithm, and long pauses between them."""
+    """Logarithm of the minutes from a turn to the window, and the number of long pauses in between."""
     times = rows["time"]
     pauses = np.diff(np.append(times, start)) > _PAUSE_SECONDS
     return {
@@ -296,7 +299,7 @@ def _age(rows: TurnRows) -> NDArray[np.float64]:
 
 
 def _new_terms(rows: TurnRows, rarity: Floats, window: Iterable[Iterable[str]]) -> NDArray[np.float64]:
-    """The share of a turn's words, by idf, that the window does not say."""
+    """The share of a turn's words, weighted by idf, that do not occur in the window."""
     unsaid = np.ones(rows.terms)
     numbers = (rows.number(term) for said in window for term in said)
     unsaid[[number for number in numbers if number is not None]] = 0
@@ -307,7 +310,7 @@ def _new_terms(rows: TurnRows, rarity: Floats, window: Iterable[Iterable[str]]) 
 
 
 def _best_mean(values: Floats, best: int) -> Floats:
-    """The mean of the best values of every column."""
+    """The mean of the best few values of every column."""
     if len(values) > best:
         values = np.partition(values, len(values) - best, axis=0)[-best:]
     mean: Floats = values.mean(axis=0)
@@ -320,7 +323,7 @@ def _log_sum(odds: Floats) -> Floats:
 
 
 def _before(values: Floats) -> Floats:
-    """The value of the turn before; the least value for the first."""
+    """The previous turn's value; the lowest value for the first turn."""
     moved = np.full_like(values, values.min(initial=0))
     moved[..., 1:] = values[..., :-1]
     return moved

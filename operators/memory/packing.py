@@ -1,9 +1,8 @@
-"""Packing a memory: the most expected evidence for the tokens there are.
+"""Packing a memory: as much expected evidence as the token budget allows.
 
-Turns are taken by probability over the square root of their cost, which neither fills the memory
-with the longest turns nor with the shortest. A turn that does not fit the rest of the budget is
-skipped. A long turn enters as a run of its sentences, verbatim: the run that shares most with what
-is looked for.
+Turns are taken in order of probability divided by the square root of their cost, which favours neither
+the longest nor the shortest turns. A turn that does not fit the rest of the budget is skipped. Of a
+long turn only a run of consecutive sentences is taken, verbatim: the one with the most wanted words.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from backscroll.operators.messages import Turn
 __all__ = ["LONG", "Packed", "best_span", "pack"]
 
 LONG = 96
-"""Tokens above which a turn enters as a run of sentences of at most as many."""
+"""A turn of more tokens is shortened to a run of sentences of at most this many."""
 _LEAST = 4  # no turn has fewer tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A turn taken, whole or the characters `span` of its text, and its cost in tokens."""
+    """A turn in the memory, whole or the characters `span` of its text, and its cost in tokens."""
 
     seq: int
     span: tuple[int, int] | None
@@ -48,12 +47,12 @@ def pack(
     """Fill the budget, best turns first.
 
     Args:
-        probability: that a turn is evidence, `[turns]`.
-        tokens: of every turn, `[turns]`.
-        turn: a turn by its `seq`, the index of the arrays.
-        wanted: how much a word, as a stem, is looked for in a turn, for choosing sentences.
+        probability: the probability that each turn is evidence, `[turns]`.
+        tokens: the tokens of each turn, `[turns]`.
+        turn: returns a turn by its index in the arrays.
+        wanted: how much a word, given as a stem, counts in a turn, for choosing sentences.
         budget: most tokens.
-        candidates: how many turns are looked at.
+        candidates: how many turns are considered.
     """
     worth = np.round(probability / np.sqrt(np.clip(tokens, 1, LONG)), 6)
     taken, left = list[Packed](), budget
@@ -75,10 +74,10 @@ def pack(
 def best_span(
     turn: Turn, wanted: Callable[[str], float], limit: int = LONG
 ) -> tuple[tuple[int, int] | None, int]:
-    """The run of sentences of a turn whose distinct words are most `wanted`, in at most `limit` tokens.
+    """The run of a turn's sentences with the most `wanted` distinct words, in at most `limit` tokens.
 
-    Returns its characters, None for the whole turn, and its cost. One sentence that is longer than
-    the limit is a run.
+    Returns its character span, or None for the whole turn, and its cost in tokens. A single sentence
+    may exceed the limit.
     """
     spans = sentences(turn.text)
     if len(spans) < 2:
@@ -96,7 +95,7 @@ def best_span(
 
 
 def _runs(costs: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
-    """The longest run from every sentence that keeps to the limit, at least the sentence itself."""
+    """For each sentence, the longest run that starts there and fits the limit, or the sentence itself."""
     for first in range(len(costs)):
         last, spent = first, costs[first]
         while last + 1 < len(costs) and spent + costs[last + 1] <= limit:

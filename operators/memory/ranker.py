@@ -1,7 +1,7 @@
 """The evidence ranker: two additive models in `ranker.json`, made by `training.ranker.train`.
 
-`relevance` says how much a turn answers a query; `evidence` how likely a turn is evidence for a
-window. Both come in a second form for a history without vectors.
+`relevance` scores how well a turn answers a query, and `evidence` how likely a turn is evidence for a
+window. Both have a second variant for a history without vectors.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ WEIGHTS = Path(__file__).with_name("ranker.json")
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
-    """The two models of one form."""
+    """The two models of one variant."""
 
     relevance: AdditiveModel
     evidence: AdditiveModel
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Ranker:
-        """Read the JSON of one form."""
+        """Read the JSON of one variant."""
         return cls(AdditiveModel.from_json(row["relevance"]), AdditiveModel.from_json(row["evidence"]))
 
     @classmethod
     @cache
     def shipped(cls, *, vectors: bool) -> Ranker:
-        """The models that come with the package, for a history with or without vectors."""
+        """The packaged models, for a history with or without vectors."""
         return cls.from_json(orjson.loads(WEIGHTS.read_bytes())["vectors" if vectors else "words"])

@@ -1,11 +1,11 @@
-"""The memory strategies by name: Backscroll's own, and those that other packages add.
+"""The memory strategies by name: the built-in ones, and those that other packages add.
 
-A package adds one by an entry point, whose name is the strategy's:
+A package adds a strategy with an entry point, which has the strategy's name:
 
     [project.entry-points."backscroll.memories"]
     replies = "my_package:Replies"
 
-A strategy is imported when it is first asked for, so that listing the names is quick.
+A strategy is imported on first use, so that listing the names is quick.
 
 >>> names()[:3]
 ('backscroll', 'remember', 'recent')
@@ -30,14 +30,14 @@ _GROUP = "backscroll.memories"
 
 
 class MemoryStrategyError(BackscrollError):
-    """A memory strategy is unknown or cannot be used; one line says which, and whose it is."""
+    """A memory strategy is unknown or cannot be used; the text names it and the package it comes from."""
 
 
 class MemoryRegistry:
     """Finds memory strategies by name.
 
     Args:
-        own: where each of Backscroll's own is, as `module:object`.
+        own: the built-in strategies by name, each as `module:object`.
     """
 
     def __init__(self, own: Mapping[str, str]) -> None:
@@ -48,7 +48,7 @@ class MemoryRegistry:
         """Every strategy, the default first and those of other packages last.
 
         Raises:
-            MemoryStrategyError: two have the same name.
+            MemoryStrategyError: two strategies have the same name.
         """
         return (*self._own, *sorted(self._added()))
 
@@ -56,14 +56,14 @@ class MemoryRegistry:
         """A strategy.
 
         Raises:
-            MemoryStrategyError: there is none of this name, or it cannot be used.
+            MemoryStrategyError: it does not exist or cannot be used.
         """
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
 
     def extended(self, more: Mapping[str, str]) -> MemoryRegistry:
-        """A registry that has more of Backscroll's own, such as what only a benchmark compares."""
+        """A registry with more built-in strategies, such as those that only a benchmark compares."""
         return MemoryRegistry({**self._own, **more})
 
     def _added(self) -> dict[str, EntryPoint]:
@@ -71,11 +71,11 @@ class MemoryRegistry:
         for point in entry_points(group=_GROUP):
             if point.name in self._own:
                 raise MemoryStrategyError(
-                    f"{_package(point)}: memory strategy {point.name!r} is Backscroll's own: use another name"
+                    f"{_package(point)}: memory strategy {point.name!r} is built in: use another name"
                 )
             if point.name in added:
                 raise MemoryStrategyError(
-                    f"{_package(point)}: memory strategy {point.name!r} is also in "
+                    f"{_package(point)}: memory strategy {point.name!r} is also defined by "
                     f"{_package(added[point.name])}: uninstall one of them"
                 )
             added[point.name] = point
@@ -88,7 +88,7 @@ class MemoryRegistry:
         added = self._added()
         if name not in added:
             known = ", ".join((*self._own, *sorted(added)))
-            raise MemoryStrategyError(f"no memory strategy {name!r}: there are {known}")
+            raise MemoryStrategyError(f"unknown memory strategy {name!r}: choose from {known}")
         return _load_added(added[name])
 
 
@@ -102,14 +102,16 @@ def _load_added(point: EntryPoint) -> MemoryStrategy:
         reason = " ".join(f"{type(err).__name__}: {err}".split())
         raise MemoryStrategyError(f"{whose} cannot be loaded: {reason}") from err
     if not isinstance(strategy, MemoryStrategy) or not isinstance(strategy.needs, Needs):
-        raise MemoryStrategyError(f"{whose} is no MemoryStrategy: {point.value} needs name, needs and build")
+        raise MemoryStrategyError(
+            f"{whose} is not a MemoryStrategy: {point.value} needs name, needs and build"
+        )
     if strategy.name != point.name:
-        raise MemoryStrategyError(f"{whose} calls itself {strategy.name!r}: both names should be the same")
+        raise MemoryStrategyError(f"{whose} is named {strategy.name!r} in its code: use one name in both")
     return strategy
 
 
 def _made(point: EntryPoint) -> Any:
-    """The object that an entry point names, or one of the class that it names."""
+    """The object that an entry point names, or an instance if it names a class."""
     loaded = point.load()
     return loaded() if isinstance(loaded, type) else loaded
 
@@ -129,6 +131,6 @@ MEMORIES = MemoryRegistry(
         "none": "backscroll.operators.memory.baselines:NONE",
     }
 )
-"""The strategies that the engine offers."""
+"""The strategies that the engine can use."""
 
 get, names = MEMORIES.get, MEMORIES.names

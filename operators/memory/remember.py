@@ -12,8 +12,9 @@ __all__ = ["REMEMBER", "remember"]
 def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """ReMEMBER as published: retrieve for every gap, extract turns, accumulate gap by gap.
 
-    Top chunks of both retrievers are fused per gap and the best K kept; their turns are ordered by
-    cosine to the gap's query; round d takes the d-th turn of every gap until one does not fit.
+    For each gap, the top chunks of both retrievers are fused and the best K are kept. Their turns are
+    sorted by cosine to the gap's query. Round d takes the d-th turn of every gap, until one does not
+    fit.
     """
     embedder = request.parameters.embedder
     if not request.gaps or not request.history.chunks or embedder is None:

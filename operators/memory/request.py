@@ -1,4 +1,4 @@
-"""What a memory strategy is asked for, and what it returns.
+"""What a memory strategy receives, and what it returns.
 
 Parameters follow ReMEMBER, section 5.1.
 """
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Parameters of first-stage retrieval; `chunk_size` in tokens."""
+    """Parameters of first-stage retrieval; `chunk_size` is in tokens."""
 
     top_k: int = 30
     rrf_constant: int = 60
@@ -41,7 +41,7 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class MemoryModel:
-    """A language model for a strategy that needs one; `name` goes into its prompts."""
+    """A language model for a strategy that needs one; prompts state its `name`."""
 
     llm: LLM
     name: str
@@ -49,10 +49,10 @@ class MemoryModel:
 
 @dataclass(frozen=True, slots=True)
 class MemoryParameters:
-    """What stays the same from window to window.
+    """Parameters that are the same for every window.
 
     Attributes:
-        embedder: embeds queries; None where the history has no vectors.
+        embedder: embeds queries; None if the history has no vectors.
         budget: most tokens of a memory.
         retrieval: parameters of first-stage retrieval.
         model: the language model, for strategies whose `needs.model` is true.
@@ -65,7 +65,7 @@ class MemoryParameters:
 
     @property
     def chunks(self) -> int:
-        """K: how many chunks fill the budget."""
+        """K: the number of chunks that fill the budget."""
         return self.budget // self.retrieval.chunk_size
 
 
@@ -83,8 +83,8 @@ class MemoryRequest:
 class MemoryTurn:
     """A turn in memory, or the characters `span` of its text.
 
-    `gap` is the index of the gap that it was taken for, `rank` its place for that gap (or in the
-    strategy's own order) from 1, `score` what it was ranked by.
+    `gap` is the index of the gap it was taken for, `rank` its rank for that gap (or in the
+    strategy's own order), from 1, and `score` what it was ranked by.
     """
 
     turn: Turn
@@ -96,18 +96,18 @@ class MemoryTurn:
 
     @property
     def text(self) -> str:
-        """The verbatim text in memory."""
+        """The verbatim text that is in the memory."""
         return self.turn.text if self.span is None else self.turn.text[slice(*self.span)]
 
     @property
     def seqs(self) -> Sequence[int]:
-        """The place of the turn."""
+        """The `seq` of the turn."""
         return (self.turn.seq,)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryStatement:
-    """A text in other words than the chat's; `seqs` are the places of the turns that it is about."""
+    """A text that paraphrases the chat; `seqs` are those of the turns it is about."""
 
     text: str
     seqs: Sequence[int]
@@ -122,9 +122,9 @@ MemoryItem: TypeAlias = MemoryTurn | MemoryStatement
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory: its items, turns in the order of the channel.
+    """A memory: its items, with turns in channel order.
 
-    `usage` counts the tokens of a language model, `degraded` says why something is missing from it.
+    `usage` counts the language model's tokens. `degraded` is the reason if something is missing.
     """
 
     items: tuple[MemoryItem, ...] = ()
@@ -139,11 +139,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a strategy cannot work without.
+    """What a strategy requires.
 
     Attributes:
         vectors: a history with vectors, and an embedder.
-        model: a language model. Only such a strategy may await in `build`.
+        model: a language model. Only a strategy with a model may await in `build`.
     """
 
     vectors: bool = False
@@ -152,22 +152,22 @@ class Needs:
 
 @runtime_checkable
 class MemoryStrategy(Protocol):
-    """Chooses from the history of a channel what a window should be read with."""
+    """Chooses the earlier turns of a channel that a window is summarised with."""
 
     @property
     def name(self) -> str:
-        """What `--strategy` calls it; part of every summary id."""
+        """Its name for `--strategy`; part of every summary id."""
         ...
 
     @property
     def needs(self) -> Needs:
-        """What it cannot work without."""
+        """What it requires."""
         ...
 
     async def build(self, request: MemoryRequest) -> Memory:
         """The memory of a window, within the budget.
 
-        Without `needs.model` it is called on a worker thread and may take time, but not await.
+        Without `needs.model` it is called on a worker thread: it may take time but must not await.
 
         Raises:
             LLMError: the language model has stopped answering.
@@ -177,7 +177,7 @@ class MemoryStrategy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MemoryRef:
-    """A turn in memory by its place, for what is in flight: the text stays in the history."""
+    """A turn in memory by its `seq`, for items in flight: the text stays in the history."""
 
     seq: int
     span: tuple[int, int] | None
@@ -188,7 +188,7 @@ class MemoryRef:
 
     @classmethod
     def of(cls, entry: MemoryTurn) -> MemoryRef:
-        """The reference to a turn in memory."""
+        """A reference to a turn in memory."""
         return cls(entry.turn.seq, entry.span, entry.tokens, entry.gap, entry.rank, entry.score)
 
     def read(self, history: ChannelHistory) -> MemoryTurn:

@@ -1,4 +1,4 @@
-"""Search over a channel's history: the first-stage retrieval of a memory, for a person's words."""
+"""Search a channel's history with a person's query, by the first-stage retrieval of memories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Hit", "search"]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that was found; `words` are those of the query that it holds, lower-case."""
+    """A turn that was found; `words` are the query's words that it contains, in lower case."""
 
     turn: Turn
     words: tuple[str, ...]
@@ -33,11 +33,11 @@ def search(
     limit: int = 20,
     retrieval: Retrieval | None = None,
 ) -> list[Hit]:
-    """The turns that a query finds, best first, at most one for a chunk.
+    """The turns that match a query, best first, at most one per chunk.
 
-    Chunks are ranked by BM25, which has to share a word with them, and, where history and embedder
-    have vectors, by cosine; the rankings are fused by reciprocal rank. Of a chunk the turn with most
-    words of the query is taken, then the closest one.
+    Chunks are ranked by BM25, which finds only those that share a word with the query, and by cosine
+    if the history has vectors and there is an embedder. The rankings are combined by reciprocal rank
+    fusion. Each chunk yields the turn with the most query words; ties go to the closest turn.
     """
     retrieval = retrieval or Retrieval()
     wanted = tuple(dict.fromkeys(tokenize(query)))
@@ -49,7 +49,7 @@ def search(
     if embedder is not None and history.has_vectors:
         vector = embedder.embed_queries([query])
         (nearest,) = history.nearest(vector, retrieval.top_k)
-        # A store's own search may tell of a chunk that is being made again, and is not here yet.
+        # The store's own search may return a chunk that is being rewritten and is not indexed here yet.
         here = ((position, cosine) for position, cosine in nearest if position < history.chunks)
         rankings.append(Ranking.of(here))
     hits = dict[int, Hit]()

@@ -76,7 +76,7 @@ def dense_rankings(request: MemoryRequest, queries: Sequence[str]) -> list[Ranki
 
 
 def take_chunks(request: MemoryRequest, ranking: Iterable[tuple[int, float]]) -> tuple[MemoryTurn, ...]:
-    """Chunks as verbatim parts of turns; tokens that two chunks share are taken once."""
+    """Chunks as verbatim parts of turns; tokens shared by two chunks are taken once."""
     taken = list[MemoryTurn]()
     seen = dict[int, set[int]]()  # window index -> token offsets already in memory
     for rank, (position, score) in enumerate(ranking, start=1):
@@ -99,7 +99,7 @@ def _runs(offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
 def _parts(
     request: MemoryRequest, ref: WindowRef, start: int, end: int
 ) -> Iterator[tuple[Turn, tuple[int, int] | None, int]]:
-    """The parts of turns under tokens `start` to `end` of a window: turn, span and token count."""
+    """The parts of turns that tokens `start` to `end` of a window cover: turn, span and token count."""
     offset = 0
     for seq in range(ref.first_seq, ref.last_seq + 1):
         turn = request.history.turn(seq)

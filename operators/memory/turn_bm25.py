@@ -1,4 +1,4 @@
-"""Turn-level BM25 of several queries at once, over the turns in sight.
+"""Turn-level BM25 of several queries at once, over the turns in view.
 
 Stop words are dropped and words stemmed (`turn_features.stems`); idf is the positive form of Lucene,
 `log(1 + (N - n + 0.5) / (n + 0.5))`, k1 1.2 and b 0.5, as turns are short. One product of two small
@@ -23,14 +23,15 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Lexical:
-    """How queries match turns, float32 `[queries, turns]` each.
+    """How well queries match turns, float32 `[queries, turns]` each.
 
     Attributes:
         score: BM25.
-        coverage: BM25 over the sum of the query's idf: how much of the query is there, about 0 to 2.
-        first, last: the idf share of the query whose first, or last, occurrence is the turn.
-        rarest: the greatest idf of a shared term, over the log of the number of turns.
-        shared: `log1p` of how many terms are shared.
+        coverage: BM25 divided by the query's total idf: how much of the query the turn covers, about
+            0 to 2.
+        first, last: the share of the query's idf in terms that first, or last, occur in the turn.
+        rarest: the highest idf of a shared term, divided by the log of the number of turns.
+        shared: `log1p` of the number of shared terms.
     """
 
     score: Floats
@@ -42,7 +43,7 @@ class Lexical:
 
 
 class TurnTerms:
-    """The turns in sight by the terms (`turn_features.stems`) of some queries; made for one request."""
+    """The turns in view, indexed by the queries' terms (`turn_features.stems`); built for each request."""
 
     def __init__(self, rows: TurnRows, queries: Sequence[Iterable[str]]) -> None:
         self.rows = rows
@@ -61,7 +62,7 @@ class TurnTerms:
         self._idf = idf(np.bincount(self._columns, minlength=len(known)), rows.turns)
 
     def match(self) -> Lexical:
-        """Every query against every turn."""
+        """Match every query with every turn."""
         turns, terms = self.rows.turns, len(self._idf)
         lengths = self.rows["terms"]
         mean = max(float(lengths.mean()), 1.0) if turns else 1.0
@@ -103,7 +104,7 @@ class TurnTerms:
 
 
 def _at(place: NDArray[np.intp], weights: Floats, turns: int) -> Floats:
-    """The weights `[queries, terms]` moved to each term's place, `[queries, turns]`; -1 is nowhere."""
+    """Add each term's weight `[queries, terms]` at its turn, giving `[queries, turns]`; -1 is no turn."""
     moved = np.zeros((len(weights), turns), np.float32)
     order = np.argsort(place, kind="stable")
     order = order[place[order] >= 0]
@@ -120,7 +121,7 @@ def idf(frequency: NDArray[np.int64], turns: int) -> NDArray[np.float64]:
 
 
 def mentions(rows: TurnRows, names: Iterable[str]) -> NDArray[np.float64]:
-    """Whether a turn says the first word of a name, float64 `[names, turns]`."""
+    """Whether a turn contains the first word of a name, float64 `[names, turns]`."""
     names = list(names)
     said = np.zeros((len(names), rows.turns))
     for place, name in enumerate(names):

@@ -1,8 +1,8 @@
-"""What the turns of a channel look like to the evidence ranker, read window by window and kept.
+"""The turns of a channel as features for the evidence ranker, computed and cached by window.
 
-The rows of a window depend on nothing but its own turns. So those of any windows, put together, are
-what a fresh index of these windows would be, a window that is not asked for costs nothing, and an
-edit forgets one window. Of a long history the windows that were asked for lately are kept.
+A window's rows depend only on its own turns. So the rows of any windows together equal a fresh index
+of those windows, a window that is never used costs nothing, and an edit invalidates just one window.
+In a long history only the most recently used windows stay cached.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ _TERM_BYTES = 160  # of a term and its number
 
 
 def stems(text: str) -> list[str]:
-    """The stems of the words that say something, in order."""
+    """The stems of the content words, in order."""
     stop = _stop_words()
     return [stem(word) for word in WORD.findall(text.lower()) if len(word) > 1 and word not in stop]
 
 
 @cache
 def _stop_words() -> frozenset[str]:
-    """The words of any language that say nothing."""
+    """The stop words of all languages."""
     return frozenset().union(*(lexicon.function | lexicon.empty for lexicon in spaced_lexicons()))
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRows:
-    """Turns of a channel as arrays: the first ones, or those of some windows.
+    """Turns of a channel as arrays: those of the selected windows.
 
     Attributes:
-        turns: how many turns there are.
+        turns: the number of turns.
         columns: `COLUMNS` of every turn, float64 `[turns, columns]`.
-        term, row, count: one entry for each distinct term of each turn, by row.
-        terms: how many numbers there are.
+        term, row, count: one entry for each distinct term of each turn, sorted by row.
+        terms: how many term numbers exist.
         vocabulary: the number of every term.
         authors: the number of every author's name.
     """
@@ -77,12 +77,12 @@ class TurnRows:
         return values
 
     def number(self, term: str) -> int | None:
-        """The number of a term that some turn says, in sight or later."""
+        """The number of a term that occurs in any turn, in view or later."""
         number = self.vocabulary.get(term, self.terms)
         return number if number < self.terms else None
 
     def frequency(self) -> NDArray[np.int64]:
-        """How many turns in sight say each term, int64 `[terms]`."""
+        """The number of turns in view that contain each term, int64 `[terms]`."""
         return np.bincount(self.term, minlength=self.terms)
 
 
@@ -101,11 +101,11 @@ class _Block:
 
 
 class TurnFeatures:
-    """The rows of a channel's turns by windows, a `WindowIndex`; used by one thread, the executor.
+    """The rows of a channel's turns by window; a `WindowIndex` for use on the executor thread only.
 
     Args:
-        read: gives the turns of a window; asked for the windows not kept.
-        most: how many windows are kept.
+        read: returns the turns of a window; called for windows that are not cached.
+        most: how many windows are cached.
     """
 
     def __init__(self, read: ReadTurns, most: int = 4096) -> None:
@@ -121,11 +121,11 @@ class TurnFeatures:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes the rows take."""
+        """Approximate size of the rows, in bytes."""
         return sum(block.nbytes for block in self._blocks.values()) + _TERM_BYTES * len(self._numbers)
 
     def rows(self, windows: Iterable[int]) -> TurnRows:
-        """The rows of the turns of some windows, one after the other, in that order."""
+        """The rows of the turns of the given windows, concatenated in that order."""
         windows = tuple(windows)
         if self._last is not None and self._last[0] == windows:
             return self._last[1]
@@ -153,9 +153,9 @@ class TurnFeatures:
         return self._block(window).columns
 
     def replace(self, window: Window) -> None:
-        """Drop the rows of a changed window, and the words said there alone.
+        """Drop the rows of a changed window, and the terms that occur only there.
 
-        Views stay as they are.
+        Rows returned earlier stay unchanged.
         """
         self._last = None
         if window.ref.index in self._blocks:
@@ -224,7 +224,7 @@ _NOTHING = _Block(np.zeros((0, len(COLUMNS))), *(np.zeros(0, kind) for kind in (
 
 
 def window_columns(past: AsOf, turns: Sequence[Turn]) -> NDArray[np.float64]:
-    """`COLUMNS` of the turns that a memory is made for, `[turns, columns]`; as kept, once recorded."""
+    """`COLUMNS` of the turns of the window to summarise, `[turns, columns]`; cached ones if recorded."""
     recorded = past.history.recorded_window(turns)
     if recorded is None:
         return TurnFeatures(lambda _: turns).columns(0)

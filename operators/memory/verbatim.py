@@ -1,4 +1,4 @@
-"""Memories of verbatim turns, computed from the history alone: the ones that the engine can use."""
+"""Memories made only of verbatim turns of the history: the kind that the engine can use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["VerbatimMemory", "build_verbatim", "check_verbatim"]
 
 @dataclass(frozen=True, slots=True)
 class VerbatimMemory:
-    """A strategy made of a function that selects turns."""
+    """A strategy defined by a function that selects turns."""
 
     name: str
     select: Callable[[MemoryRequest], tuple[MemoryTurn, ...]]
@@ -25,14 +25,14 @@ class VerbatimMemory:
 
 
 def check_verbatim(strategy: MemoryStrategy) -> None:
-    """Refuse a strategy that the engine cannot use.
+    """Reject a strategy that the engine cannot use.
 
     Raises:
         MemoryStrategyError: it needs a language model.
     """
     if strategy.needs.model:
         raise MemoryStrategyError(
-            f"memory strategy {strategy.name!r} needs a language model: only `bench memory` offers one"
+            f"memory strategy {strategy.name!r} needs a language model: use it with `bench memory` only"
         )
 
 
@@ -40,7 +40,7 @@ def build_verbatim(strategy: MemoryStrategy, request: MemoryRequest) -> Memory:
     """Build a memory of verbatim turns in the calling thread.
 
     Raises:
-        MemoryStrategyError: the strategy needs a language model, awaits something, or makes statements.
+        MemoryStrategyError: the strategy needs a language model, awaits something, or returns statements.
     """
     check_verbatim(strategy)
     building = strategy.build(request)
@@ -51,10 +51,10 @@ def build_verbatim(strategy: MemoryStrategy, request: MemoryRequest) -> Memory:
     else:
         building.close()
         raise MemoryStrategyError(
-            f"memory strategy {strategy.name!r} awaits: without needs.model it should do its work at once"
+            f"memory strategy {strategy.name!r} awaits in build: set needs.model, or do not await"
         )
     if len(memory.turns) < len(memory.items):
         raise MemoryStrategyError(
-            f"memory strategy {strategy.name!r} makes statements: a summary is written from verbatim messages"
+            f"memory strategy {strategy.name!r} returns statements: return verbatim turns"
         )
     return memory

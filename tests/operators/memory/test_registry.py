@@ -81,7 +81,7 @@ def test_a_registry_can_have_more_without_changing_the_first() -> None:
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     known = ", ".join(registry.names())
-    with pytest.raises(MemoryStrategyError, match=f"^no memory strategy 'recnt': there are {known}$"):
+    with pytest.raises(MemoryStrategyError, match=f"^unknown memory strategy 'recnt': choose from {known}$"):
         registry.get("recnt")
 
 
@@ -103,8 +103,8 @@ def test_a_package_adds_a_memory_that_a_replay_can_use(installed: Path) -> None:
     [
         ("no_such_module:First", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
         ("first_memory:Last", "cannot be loaded: AttributeError: .* no attribute 'Last'"),
-        ("first_memory:nothing", "is no MemoryStrategy: first_memory:nothing needs name, needs and build"),
-        ("first_memory:First", "calls itself 'first': both names should be the same"),
+        ("first_memory:nothing", "is not a MemoryStrategy: first_memory:nothing needs name, needs and build"),
+        ("first_memory:First", "is named 'first' in its code: use one name in both"),
     ],
 )
 def test_a_memory_that_cannot_be_used_names_its_package(installed: Path, value: str, error: str) -> None:
@@ -117,7 +117,9 @@ def test_a_memory_that_cannot_be_used_names_its_package(installed: Path, value: 
 def test_two_packages_cannot_use_the_same_name(installed: Path) -> None:
     install(installed, "first-memory", first="first_memory:First")
     install(installed, "other-memory", first="first_memory:First")
-    with pytest.raises(MemoryStrategyError, match=r"'first' is also in package \w+-memory: uninstall one"):
+    with pytest.raises(
+        MemoryStrategyError, match=r"'first' is also defined by package \w+-memory: uninstall one"
+    ):
         registry.MEMORIES.extended({}).get("first")
 
 
@@ -125,7 +127,7 @@ def test_the_name_of_a_strategy_of_backscroll_cannot_be_taken(installed: Path) -
     install(installed, "first-memory", recent="first_memory:First")
     assert registry.MEMORIES.extended({}).get("recent").name == "recent"
     assert replay(installed) == [
-        "Error: package first-memory: memory strategy 'recent' is Backscroll's own: use another name"
+        "Error: package first-memory: memory strategy 'recent' is built in: use another name"
     ]
 
 
@@ -133,7 +135,7 @@ def test_the_engine_refuses_a_memory_that_needs_a_model(installed: Path) -> None
     install(installed, "first-memory", asking="first_memory:Asking")
     assert replay(installed, "--strategy", "asking") == [
         "Error: strategy: memory strategy 'asking' needs a language model: "
-        "only `bench memory` offers one (it is 'asking')"
+        "use it with `bench memory` only (it is 'asking')"
     ]
 
 
@@ -162,8 +164,8 @@ class Stating:
 @pytest.mark.parametrize(
     ("strategy", "error"),
     [
-        (Awaiting(), "'awaiting' awaits: without needs.model it should do its work at once"),
-        (Stating(), "'stating' makes statements: a summary is written from verbatim messages"),
+        (Awaiting(), "'awaiting' awaits in build: set needs.model, or do not await"),
+        (Stating(), "'stating' returns statements: return verbatim turns"),
     ],
 )
 def test_a_memory_for_a_summary_is_verbatim_and_built_at_once(
