@@ -1,1 +1,1 @@
-"""The summary of a window and its record: writers, evidence, checks."""
+"""A window's summary and its record: writers, evidence, checks."""

@@ -1,4 +1,4 @@
-"""What the stages gave for a window, put into one summary record."""
+"""Builds a window's summary record from the results of the stages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def summary_record(
     embedding: str,
     timings_ms: dict[str, float],
 ) -> Summary:
-    """The record of a window, from what each stage gave, small enough for a broker."""
+    """The record of a window, built from the result of each stage, small enough for a broker."""
     ref = window.ref
     usage = detection.usage + written.usage
     degraded = detection.degraded, memory_degraded, written.degraded

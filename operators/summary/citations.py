@@ -1,7 +1,7 @@
-"""Which messages every part of a summary rests on.
+"""Finds the messages that support each part of a summary.
 
-An extractive line is one message's words, with an earlier message's in brackets: both are found
-verbatim. A sentence that a model wrote rests on the messages that share its rare words.
+An extractive line quotes one message, with an earlier one in brackets; both are found verbatim. A
+sentence written by a model is attributed to the messages that share its rare words.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LINES = re.compile(r"[^\n]+")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Characters `start` to `end` of a summary and the turns, by `seq`, that they rest on.
+    """Characters `start` to `end` of a summary, and the turns (by `seq`) that support them.
 
-    `earlier` says that they quote the memory, not the window. Without any `seqs` the passage shares
-    no word with a message, and rests on the window as a whole.
+    `earlier` is true if they quote the memory, not the window. Empty `seqs` mean that the passage
+    shares no word with any message, so that only the window as a whole can be cited.
     """
 
     start: int
@@ -44,7 +44,7 @@ def passages(summary: Summary, turns: Sequence[Turn]) -> tuple[Passage, ...]:
 
     Args:
         summary: the record.
-        turns: the turns of its window, as they are now.
+        turns: the current turns of its window.
     """
     found = list[Passage]()
     clock = "%H:%M" if len({turn.ts.date() for turn in turns}) == 1 else "%m-%d %H:%M"
@@ -61,7 +61,7 @@ def passages(summary: Summary, turns: Sequence[Turn]) -> tuple[Passage, ...]:
 
 
 def _said(line: str, turns: Sequence[Turn], clock: str) -> tuple[int, Turn] | None:
-    """Where the words of an extractive line begin, and the turn that they are of."""
+    """Where the quoted words of an extractive line begin, and the turn they come from."""
     fitting = list[tuple[int, int, Turn]]()
     for turn in turns:
         head = _spaced(f"{turn.ts:{clock}} {turn.author.name[:_NAME]}:") + " "
@@ -72,7 +72,7 @@ def _said(line: str, turns: Sequence[Turn], clock: str) -> tuple[int, Turn] | No
 
 
 def _quoted(line: re.Match[str], start: int, turn: Turn, memory: Sequence[MemoryEntry]) -> Iterator[Passage]:
-    """An extractive line in parts: the turn's words, and the earlier ones in brackets."""
+    """The parts of an extractive line: the turn's words, and the earlier words in brackets."""
     text, at = line.group(), line.start()
     notes = sorted({note for entry in memory for note in _notes(text, start, entry)})
     for first, last, seq in notes:
@@ -87,7 +87,7 @@ def _quoted(line: re.Match[str], start: int, turn: Turn, memory: Sequence[Memory
 
 
 def _notes(text: str, start: int, entry: MemoryEntry) -> Iterator[tuple[int, int, int]]:
-    """Where a line quotes an entry of the memory in brackets: start, end and the entry's `seq`."""
+    """The bracketed quotes of memory entries in a line: start, end and the entry's `seq`."""
     name, words_ = re.escape(_spaced(entry.author[:_NAME])), _spaced(entry.text)
     head = re.compile(rf"\[{name}, (?:{entry.ts:%Y-%m-%d} )?{entry.ts:%H:%M}: ")
     for match in head.finditer(text, start):
@@ -103,7 +103,7 @@ def _all(text: str, mark: str, start: int) -> Iterator[int]:
 
 
 def _shared(line: str, text: str) -> int:
-    """How many of the first words of a line stand in a text, in a row."""
+    """How many leading words of a line occur consecutively in a text."""
     parts = line.split(" ")
     low, high = 0, len(parts)
     while low < high:
@@ -117,7 +117,7 @@ def _spaced(text: str) -> str:
 
 
 class _Overlap:
-    """Finds the messages that share the rare words of a sentence: the fewest that cover most."""
+    """Finds the messages that share a sentence's rare words: as few as possible that cover most of it."""
 
     def __init__(self, turns: Sequence[Turn], memory: Sequence[MemoryEntry]) -> None:
         texts = [(turn.seq, turn.rendered) for turn in turns if not turn.deleted]

@@ -1,7 +1,7 @@
-"""Which turn in memory resolves a gap, if any does: the one that shares its rare words.
+"""Finds the turn in memory that resolves a gap, if there is one: it shares the gap's rare words.
 
-Closeness to the gap's query and the gap's own ranking count as well. A weak match is no evidence:
-a wrong explanation is worse than none.
+The turn's score and its rank for the gap count as well. A weak match is not used as evidence,
+because a wrong explanation is worse than none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GapEvidence = tuple[MemoryTurn, str]
 def resolve_gaps(
     window: Sequence[Turn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
 ) -> Mapping[int, GapEvidence]:
-    """The evidence of each gap that has any, by the gap's index; `window` are its turns."""
+    """The evidence for each gap that has any, by the gap's index; `window` holds the window's turns."""
     if not gaps:
         return {}
     readings = {reading.turn.id: reading for reading in analyse_turns(window)}

@@ -1,10 +1,10 @@
-"""An extractive digest without a model: what was said, and the earlier words that it leans on.
+"""An extractive digest, written without a model: what was said, and the earlier messages it refers to.
 
-Salient utterances stand in window order, one a line: time (with month and day where the window
-spans several days), author and verbatim sentences. After
-each span that presupposes something stands its evidence, in brackets: author, time and verbatim
-sentences of the earlier message. Nothing in it is worded by the program; where a message is too long
-to be quoted by the sentence, its beginning ends in an ellipsis.
+The salient utterances appear in window order, one per line: time (with month and day if the window
+spans several days), author and verbatim sentences. Each span that presupposes something is followed by
+its evidence in brackets: author, time and verbatim sentences of the earlier message. The program adds
+no words of its own. If a message is too long to quote whole sentences, its beginning is quoted and ends
+in an ellipsis.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The text, and for each gap that it resolves (by index) the memory turn it does so with."""
+    """The text, and for each gap that it resolves (by index) the memory turn that it quotes."""
 
     text: str
     evidence: Mapping[int, MemoryTurn]
@@ -40,7 +40,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """An utterance that may get a line, and the gap that evidence was found for."""
+    """An utterance that may get a line, and its gap if evidence was found for it."""
 
     reading: AnalysedTurn
     gap: int | None
@@ -56,7 +56,7 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ExtractiveSummarizer:
-    """Writes digests of at most `max_tokens` tokens, 32 or more."""
+    """Writes digests of at most `max_tokens` tokens (32 or more)."""
 
     max_tokens: int = 200
     name: str = field(default="extractive", init=False)
@@ -64,12 +64,12 @@ class ExtractiveSummarizer:
     def summarize(
         self, turns: Sequence[Turn], gaps: Sequence[Gap], evidence: Mapping[int, GapEvidence]
     ) -> Digest:
-        """The digest of a window; every window with a word in it gets a line.
+        """The digest of a window; it has at least one line unless the window has no words.
 
         Args:
-            turns: of the window.
-            gaps: of the window.
-            evidence: of gaps, by their index, as `resolve_gaps` finds it.
+            turns: the window's turns.
+            gaps: the window's gaps.
+            evidence: the evidence for gaps, by their index, as `resolve_gaps` returns it.
         """
         readings = analyse_turns(turns)
         resolved = {gaps[index].utterance: index for index in evidence}
@@ -89,7 +89,7 @@ class ExtractiveSummarizer:
         evidence: Mapping[int, GapEvidence],
         clock: str,
     ) -> Digest:
-        """Take the best candidates until the budget is used up, and set them in order."""
+        """Take the best candidates until the budget is used up, and put them in window order."""
         lines, used, said = list[tuple[int, str]](), dict[int, MemoryTurn](), set[str]()
         left = self.max_tokens
         for candidate in candidates:
@@ -119,7 +119,7 @@ class ExtractiveSummarizer:
         return Digest("\n".join(line for _, line in sorted(lines)), used)
 
     def _line(self, head: str, turn: Turn, left: int, needs: tuple[Gap, GapEvidence] | None) -> str | None:
-        """One utterance with its evidence, whole or in part; None if nothing of it fits."""
+        """One utterance with its evidence, whole or in part; None if none of it fits."""
         quoted, note = None, ""
         if needs is not None:
             gap, evidence = needs
@@ -134,7 +134,7 @@ class ExtractiveSummarizer:
         return None
 
     def _beginning(self, line: str, turn: Turn) -> str:
-        """The first words of a message too long for the digest, up to the last that fits."""
+        """As many leading words of a message too long for the digest as fit."""
         for word in _WORD.findall(turn.text):
             if count(f"{line} {word} …") > self.max_tokens:
                 return self._cut(line, word) if line.endswith(":") else f"{line} …"
@@ -142,7 +142,7 @@ class ExtractiveSummarizer:
         return line
 
     def _cut(self, line: str, word: str) -> str:
-        """A line with as much of one endless word as fits."""
+        """A line with as much as fits of a single overlong word."""
         tokens = encode(word)[: self.max_tokens]
         while tokens and count(f"{line} {decode(tokens)} …") > self.max_tokens:
             tokens.pop()
@@ -150,19 +150,19 @@ class ExtractiveSummarizer:
 
 
 def _name(turn: Turn) -> str:
-    """The author's name, or the beginning of one that would not leave room for words."""
+    """The author's name, shortened if it would leave no room for words."""
     return turn.author.name[:_NAME]
 
 
 def _note(evidence: GapEvidence, turn: Turn) -> str:
-    """Evidence in brackets: author, time (with the date if it is another day) and verbatim words."""
+    """Evidence in brackets: author, time (with the date if the day differs) and verbatim words."""
     earlier, quote = evidence[0].turn, evidence[1]
     same_day = earlier.ts.date() == turn.ts.date()
     return f" [{_name(earlier)}, {earlier.ts:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}}: {quote}]"
 
 
 def _extents(text: str, quoted: tuple[int, int] | None) -> list[tuple[int, int]]:
-    """Sentence-aligned parts of a message to try, longest first; all hold the quote if there is one."""
+    """Parts of a message to try, in whole sentences, longest first; all contain the quote, if any."""
     spans = sentences(text)
     if not spans:
         return []

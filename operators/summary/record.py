@@ -26,15 +26,15 @@ VERSION = 1
 
 
 def summary_id(ref: WindowRef, strategy: str) -> str:
-    """`namespace/channel:first_seq-last_seq:strategy`, the same for every run over the same input."""
+    """`namespace/channel:first_seq-last_seq:strategy`; every run over the same input gives the same id."""
     return f"{ref.key}:{ref.first_seq}-{ref.last_seq}:{strategy}"
 
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """What leaves the dataflow for a window: a record as JSON, or, as a tombstone, no `body`.
+    """The dataflow's output for a window: a record as JSON, or a tombstone, which has no `body`.
 
-    A tombstone says that every message of the window was deleted.
+    A tombstone means that every message of the window was deleted.
     """
 
     key: ChannelKey
@@ -63,7 +63,7 @@ class WindowEntry:
 
 @dataclass(frozen=True, slots=True)
 class GapEntry:
-    """A gap; `evidence` lists the ids of the memory turns that the summary resolves it with."""
+    """A gap; `evidence` lists the ids of the memory turns with which the summary resolves it."""
 
     utterance: str
     quote: str
@@ -75,7 +75,7 @@ class GapEntry:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """A turn in memory: verbatim `text`, or the characters `span` of the message's text."""
+    """A turn in memory; `text` is verbatim, and `span` the characters of the message if it was cut."""
 
     id: str
     seq: int
@@ -92,7 +92,7 @@ class MemoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one window's readers get. `final` is false for a window that is still open."""
+    """The record that readers get for a window. `final` is false while the window is open."""
 
     summary_id: str
     revision: int
@@ -123,7 +123,7 @@ class Summary:
 
     @classmethod
     def from_json(cls, body: bytes) -> Summary:
-        """Read what `to_json` wrote.
+        """Parse the output of `to_json`.
 
         Raises:
             ValueError: the body is not a summary record of this version.
@@ -134,7 +134,7 @@ class Summary:
             raise ValueError(f"not a summary record: {err}") from err
         version = fields.get("version") if isinstance(fields, dict) else None
         if version != VERSION:
-            msg = f"summary record of version {version}: this program reads version {VERSION}"
+            msg = f"summary record has version {version}, but this program reads only version {VERSION}"
             raise ValueError(msg)
         return _adapter().validate_python(fields)
 

@@ -1,8 +1,8 @@
-"""Keeps a summary record well below what a Kafka broker takes, whatever the messages hold.
+"""Keeps a summary record well below a Kafka broker's size limit, whatever the messages contain.
 
-A text is cut where its JSON would exceed its limit, between two characters, and ends in `…`. Where the
-whole record is still too large, the limit is halved until it fits. What then remains too much are very
-many entries of the memory: the ones of the lower ranks are left out. Message ids are never cut.
+A text whose JSON exceeds its limit is cut between two characters and ends in `…`. If the whole record
+is still too large, the limit is halved until the record fits. If very many memory entries still make it
+too large, the lower-ranked ones are left out. Message ids are never cut.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary
 __all__ = ["MOST_BYTES", "fitted"]
 
 MOST_BYTES = 900_000
-"""Most bytes of a record; brokers take 1,048,576 unless they are told otherwise."""
+"""Most bytes of a record; brokers accept 1,048,576 by default."""
 _MARK = "…"
 _LONGEST, _SHORTEST = 16_384, 64  # bytes of a text as JSON
-_SUMMARY = 4  # times as much for the text of the summary
-_KEYWORDS, _UNSUPPORTED = 16, 64  # of a gap, of a summary
+_SUMMARY = 4  # the summary's text may be this many times longer
+_KEYWORDS, _UNSUPPORTED = 16, 64  # most entries of a gap, of a summary
 
 
 def fitted(summary: Summary) -> Summary:
-    """The record in at most `MOST_BYTES` of JSON; the same one where it is no larger."""
+    """The record, shortened to at most `MOST_BYTES` of JSON; unchanged if it already fits."""
     limit = _LONGEST
     record = _cut(summary, limit)
     while (too_large := _is_too_large(record)) and limit > _SHORTEST:
@@ -68,7 +68,7 @@ def _memory(entry: MemoryEntry, limit: int) -> MemoryEntry:
         entry,
         author=_text(entry.author, limit),
         text=_text(entry.text, limit),
-        permalink=None if link is None or _size(link) > limit else link,  # half a link leads nowhere
+        permalink=None if link is None or _size(link) > limit else link,  # a truncated link is useless
     )
 
 
@@ -86,11 +86,11 @@ def _text(text: str, limit: int) -> str:
 
 
 def _size(text: str) -> int:
-    """Bytes of a text as JSON, without its quotation marks."""
+    """Size of a text as JSON in bytes, without its quotation marks."""
     return len(orjson.dumps(text)) - 2
 
 
 def _better_half(memory: Sequence[MemoryEntry]) -> list[MemoryEntry]:
-    """The half of the better ranks, the later one of equal ranks, in channel order."""
+    """The better-ranked half, in channel order; of equal ranks, the later entry is kept."""
     ranked = sorted(range(len(memory)), key=lambda place: (memory[place].rank, -place))
     return [memory[place] for place in sorted(ranked[: len(memory) // 2])]

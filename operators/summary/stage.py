@@ -1,7 +1,7 @@
-"""Summary writing as a stage: an extractive digest, or a language model's text checked against the chat.
+"""The stage that writes summaries: an extractive digest, or a model's text checked against the chat.
 
-Whatever fails falls back to the digest and says so in `degraded`, or raises, as the caller chose: no
-window is lost.
+If the model fails, the digest is used instead and `degraded` gives the reason; callers can choose to
+get the error instead. No window is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["ExtractiveWriting", "ModelWriting", "SummaryStage", "Written", "Writ
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A summary's text and kind; `evidence` is the memory turn for each gap that it resolves."""
+    """A summary's text and kind; `evidence` maps each gap that it resolves to a memory turn."""
 
     text: str
     kind: Literal["extractive", "abstractive"]
@@ -49,20 +49,20 @@ class SummaryStage(Protocol):
         memory: Sequence[MemoryTurn],
         evidence: Mapping[int, GapEvidence],
     ) -> Written:
-        """The summary.
+        """Write the summary.
 
         Args:
-            window: with its turns.
-            gaps: of the window.
-            memory: earlier turns, in the order of the channel.
-            evidence: of gaps, by their index: the turn in memory that resolves each, if one does.
+            window: the window, with its turns.
+            gaps: the window's gaps.
+            memory: earlier turns, in channel order.
+            evidence: by gap index, the turn in memory that resolves the gap, if there is one.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractiveWriting:
-    """The extractive digest, on the executor."""
+    """Writes the extractive digest, on the executor."""
 
     summarizer: ExtractiveSummarizer
 
@@ -73,25 +73,25 @@ class ExtractiveWriting:
         memory: Sequence[MemoryTurn],
         evidence: Mapping[int, GapEvidence],
     ) -> Written:
-        """The digest."""
-        del memory  # what is of use in it is in the evidence
+        """Write the digest."""
+        del memory  # the useful part is in the evidence
         digest = await on_executor(lambda: self.summarizer.summarize(window.turns, gaps, evidence))
         return Written(digest.text, "extractive", self.summarizer.name, digest.evidence)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelWriting:
-    """A model's summary, checked against window and memory.
+    """Writes a summary with a model, and checks it against window and memory.
 
     Args:
         llm: the model.
         model: its name.
-        extractive: what stands in when the model fails or may not be believed.
+        extractive: the fallback if the model fails or its summary is not supported.
         max_tokens: most tokens of a summary.
-        temperature: of sampling; 0 in production, 0.7 in the paper's evaluation.
-        fail: raise what the model failed with instead of falling back.
-        replace_unsupported: give the extractive digest instead of a summary that, asked twice,
-            states what no message says; otherwise it is kept and marked.
+        temperature: sampling temperature; 0 in production, 0.7 in the paper's evaluation.
+        fail: raise the model's error instead of falling back.
+        replace_unsupported: use the extractive digest if, after a second attempt, the summary still
+            states what no message says; otherwise the summary is kept and marked.
     """
 
     llm: LLM
@@ -109,10 +109,10 @@ class ModelWriting:
         memory: Sequence[MemoryTurn],
         evidence: Mapping[int, GapEvidence],
     ) -> Written:
-        """The summary, or the extractive one with the reason in `degraded`.
+        """Write the summary, or the extractive one with the reason in `degraded`.
 
         Raises:
-            LLMError: no answer could be had, and falling back is not wanted.
+            LLMError: the model gave no answer, and `fail` is set.
         """
         try:
             text, usage = await self._ask(window, memory)
@@ -127,7 +127,7 @@ class ModelWriting:
         digest = await self.extractive.write(window, gaps, memory, evidence)
         if unsupported and self.replace_unsupported:
             return replace(digest, usage=usage, degraded="summary: unsupported")
-        # A gap counts as resolved where a digest would quote its evidence, whoever writes the summary.
+        # A gap counts as resolved if the digest would quote its evidence, even if a model wrote the summary.
         return Written(text, "abstractive", self.model, digest.evidence, usage, None, unsupported)
 
     async def _ask(
@@ -154,7 +154,7 @@ class ModelWriting:
         unsupported: tuple[str, ...],
         usage: Usage,
     ) -> tuple[str, tuple[str, ...], Usage]:
-        """One more try that is told what was unsupported; the better of the two stays."""
+        """Ask once more, naming the unsupported spans, and keep the better of the two summaries."""
         try:
             second, cost = await self._ask(window, memory, unsupported)
         except LLMError as err:
@@ -178,15 +178,15 @@ def summary_prompt(
     temperature: float = 0.0,
     unsupported: Sequence[str] = (),
 ) -> Prompt:
-    """Ask for the summary of a window, with its memory where there is one.
+    """The prompt for a window's summary, with its memory if it has one.
 
     Args:
         window: the window with its turns.
-        memory: earlier turns, in the order of the channel.
+        memory: earlier turns, in channel order.
         model: the model's name.
         max_tokens: most tokens of the summary.
-        temperature: of sampling.
-        unsupported: spans of an earlier answer that nothing supported; the model is told.
+        temperature: sampling temperature.
+        unsupported: unsupported spans of an earlier answer, which the model is asked to leave out.
     """
     prompt = load_prompt("summary" if memory else "summary_without_memory")
     parts = {"memory": [turn_line(entry.turn, entry.text) for entry in memory]} if memory else {}
@@ -204,7 +204,7 @@ def summary_prompt(
         system=system,
         user=user,
         subject=window.ref,
-        max_tokens=2 * max_tokens + 64,  # room for the JSON around it; a cut answer is a failure
+        max_tokens=2 * max_tokens + 64,  # room for the surrounding JSON: a truncated answer is an error
         temperature=temperature,
         recalled=tuple(entry.turn.seq for entry in memory),
     )

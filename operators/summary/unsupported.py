@@ -1,4 +1,4 @@
-"""Numbers, dates and names of a summary that neither the window nor the memory holds.
+"""Finds numbers, dates and names in a summary that are in neither the window nor the memory.
 
 >>> from datetime import UTC, datetime
 >>> from backscroll.operators.messages import Author, Turn
@@ -6,11 +6,11 @@
 >>> unsupported_spans("On 2 March Ana asked Peter to ship at 18:00 for 650 EUR.", [turn], [])
 ('Peter', '650 EUR')
 
-Figures are compared by what they mean; the times of turns support dates, weekdays and clock times,
-and so do "yesterday" or "next month" beside them. A small count in words ("one", "both") claims
-nothing. A sentence that stands in a text as it is needs no check.
+Figures are compared by meaning. A turn's time supports dates, weekdays and clock times, and so does
+"yesterday" or "next month" in its text. Small counts in words ("one", "both") are not checked, and
+neither is a sentence that occurs verbatim in a text.
 
-Names are capitalised words that no text holds in any form, as `language.names` judges them.
+Names are capitalised words that occur in no text in any form, as `language.names` decides.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def unsupported_spans(summary: str, turns: Sequence[Turn], memory: Sequence[Memo
 
 
 class _Support:
-    """What the texts, authors and times of turns say: their facts and their words."""
+    """The facts and words in the texts, authors and times of turns."""
 
     def __init__(self, said: Sequence[tuple[Turn, str]]) -> None:
         self.texts = [f"{turn.author.name}: {text}" for turn, text in said]
@@ -55,7 +55,7 @@ class _Support:
         self.vocabulary = Vocabulary(self.texts)
 
     def quotes(self, sentence: str) -> bool:
-        """Whether a sentence stands in a text as it is."""
+        """Whether a sentence occurs verbatim in a text."""
         before = r"(?<!\w)" * sentence[0].isalnum()
         after = r"(?!\w)" * (sentence[-1].isalnum() or sentence[-1] in ".,")
         return (
@@ -64,7 +64,7 @@ class _Support:
         )
 
     def states(self, figure: Quantity) -> bool:
-        """Whether a reading of a figure is stated; an amount also without its unit."""
+        """Whether the texts state a figure in any of its readings; an amount may lack its unit."""
         return any(map(self._states, figure.facts))
 
     def _states(self, fact: Fact) -> bool:
@@ -86,7 +86,7 @@ class _Support:
 
 
 def _facts(ts: datetime, text: str) -> Iterator[Fact]:
-    """What a text and its time state, with what follows from it."""
+    """The facts that a text and its time state or imply."""
     relative = 1 if _relative_day().search(text) else 0
     for days in range(-relative, relative + 1):
         yield from _on(_moved(ts, days))
@@ -136,7 +136,7 @@ def _on(day: datetime) -> Iterator[Fact]:
 
 
 def _implied(fact: Fact, ts: datetime) -> Iterator[Fact]:
-    """What else may be said where `fact` is stated: the number without its unit, a full date, an hour."""
+    """Other forms of a stated fact that are supported: the number without its unit, a full date, an hour."""
     match fact:
         case "number", (Decimal() as value, str() as unit):
             yield "number", (value, "" if unit else "bare")
