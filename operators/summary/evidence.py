@@ -25,7 +25,7 @@ _OWN_GAP, _RARE_WORDS = 0.2, 0.5
 _QUOTE_CHARACTERS = 160
 
 GapEvidence = tuple[MemoryTurn, str]
-"""A turn in memory and its sentences, verbatim, that say most about the gap."""
+"""A turn in memory and the verbatim sentences of it that say most about the gap."""
 
 
 def resolve_gaps(

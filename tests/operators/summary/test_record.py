@@ -110,7 +110,9 @@ def test_any_summary_survives_json(summary: Summary) -> None:
 
 def test_a_record_of_another_version_is_refused() -> None:
     newer = orjson.dumps({**orjson.loads(SUMMARY.to_json()), "version": 2})
-    with pytest.raises(ValueError, match=r"^summary record has version 2, but this program reads only version 1$"):
+    with pytest.raises(
+        ValueError, match=r"^summary record has version 2, but this program reads only version 1$"
+    ):
         Summary.from_json(newer)
 
 
