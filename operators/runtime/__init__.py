@@ -1,1 +1,1 @@
-"""What runs the steps: concurrent calls, state, backpressure, metrics."""
+"""The machinery that runs the steps: concurrent calls, state, backpressure, metrics."""

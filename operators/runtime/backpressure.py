@@ -1,4 +1,4 @@
-"""What makes the source wait: windows in flight, and whether it keeps up with its stream."""
+"""Backpressure: counts windows in flight, and tracks whether the source keeps up with its stream."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["Backlog", "Liveness", "Pending"]
 
 
 class Pending:
-    """Windows that wait for something, over all processes of one machine.
+    """Counts pending windows, in all processes on one machine.
 
     Args:
-        slots: int64 `[processes]`, shared by the processes; every process writes its own slot.
-        slot: the place of this process.
-        gauge: a metric that follows this process's part.
+        slots: int64 `[processes]`, shared by the processes; each process writes its own slot.
+        slot: the index of this process's slot.
+        gauge: a metric that follows this process's count.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Pending:
         return int(self._slots.sum())
 
     def add(self, windows: int) -> None:
-        """Count windows that begin to wait, or, below zero, that are done."""
+        """Add windows that start to wait; a negative number removes those that are done."""
         with self._lock:
             self._slots[self._slot] += windows
             if self._gauge is not None:
@@ -45,10 +45,10 @@ class Pending:
 
 
 class Backlog:
-    """What waits, by channel; it is part of the state, and one channel's state has to stay small.
+    """Counts what waits, by channel. It keeps small what is waiting, which is part of each channel's state.
 
     Args:
-        pending: the sum, over all processes of one machine.
+        pending: the sum over all processes on one machine.
     """
 
     def __init__(self, pending: Pending | None = None) -> None:
@@ -58,13 +58,14 @@ class Backlog:
 
     @property
     def total(self) -> int:
-        """What waits in all processes."""
+        """How much waits in all processes."""
         return self._pending.total
 
     def add(self, channel: Hashable, weight: int, *, most: int) -> None:
-        """Count what begins to wait, or, below zero, what is done.
+        """Add what starts to wait; a negative weight removes what is done.
 
-        Where a quarter of `most`, which may wait in all, is of one channel, that channel counts as all of it.
+        `most` is the limit for all channels together. A channel that reaches a quarter of it counts as
+        the whole limit.
         """
         few = max(most // 4, 1)
         with self._lock:
@@ -78,19 +79,20 @@ class Backlog:
 
 
 class Liveness:
-    """Whether the source keeps up with its stream, and since when: only then is silence a pause.
+    """Whether the source keeps up with its stream, and since when.
 
-    A source that follows a live stream says `at_end` for each of its partitions, as it reads. Until
-    `begin` was called, as for files, time on the wall clock means nothing. A channel may come from a
-    partition that another process reads, so all processes of a machine have to keep up.
+    Only silence in a live stream is a pause in the chat; otherwise the source may just be behind. A
+    source that follows a live stream calls `at_end` for each of its partitions as it reads. Until
+    `begin` is called (never, for files) wall-clock time is ignored. A channel may come from a partition
+    that another process reads, so all processes on a machine have to keep up.
 
     Args:
         slots: int64 `[processes]`, shared by the processes: since when each is behind, in
             microseconds since 1970, or 0.
-        slot: the place of this process.
+        slot: the index of this process's slot.
     """
 
-    _BEHIND = timedelta(seconds=1)  # what is read faster than that was no backlog
+    _BEHIND = timedelta(seconds=1)  # catching up faster than this does not count as having been behind
 
     def __init__(self, slots: NDArray[np.int64] | None = None, slot: int = 0) -> None:
         self.used = False
@@ -100,12 +102,12 @@ class Liveness:
         self._since = datetime.now(UTC)
 
     def begin(self) -> None:
-        """The source follows a live stream from now on."""
+        """Declare that the source follows a live stream from now on."""
         self.used = True
         self._since = datetime.now(UTC)
 
     def at_end(self, part: str, reached: bool) -> None:
-        """A partition was read to its end, or has more."""
+        """Report whether a partition has been read to its end."""
         now = datetime.now(UTC)
         if not reached:
             self._behind.setdefault(part, now)
@@ -114,7 +116,7 @@ class Liveness:
         self._slots[self._slot] = min(map(_microseconds, self._behind.values()), default=0)
 
     def interrupt(self) -> None:
-        """Nothing is read for now."""
+        """Report that the source is not reading at the moment."""
         self._since = datetime.now(UTC) + self._BEHIND
 
     @property

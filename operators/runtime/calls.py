@@ -1,8 +1,8 @@
-"""Concurrent work beside the dataflow: no step blocks its worker, every channel keeps its order.
+"""Concurrent work beside the dataflow, so that no step blocks its worker and every channel keeps its order.
 
-A step hands each item to a coroutine on one background event loop and emits results in the order
-of the items of their key. What has not been emitted is the step's state, so a restart issues it
-again. Work on the processor (embedding, retrieval, the store) goes through one executor thread.
+A step passes each item to a coroutine on one background event loop, and emits a key's results in the
+order of its items. Items whose results have not been emitted are the step's state, so a restart issues
+them again. Processor and disk work (embedding, retrieval, the store) runs on one executor thread.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _ARRIVAL = count()
 
 
 class Work(IntEnum):
-    """Kinds of work on the executor; the least goes first.
+    """Kinds of work on the executor; the lowest value runs first.
 
-    Late stages go before early ones, so that summaries come as windows close and not when all have.
+    Later stages run before earlier ones, so that summaries appear as windows close, not after all have.
     """
 
     STOP = -1
@@ -48,21 +48,21 @@ class Work(IntEnum):
 
 
 async def on_executor(work: Callable[[], Y], kind: Work = Work.SUMMARY) -> Y:
-    """Run work for the processor or the disk on the executor thread."""
+    """Run processor or disk work on the executor thread."""
     future: Future[Y] = Future()
     _queue().put((kind, next(_ARRIVAL), work, future))
     return await asyncio.wrap_future(future)
 
 
 class Grouped(Generic[X, Y]):
-    """Work on the executor that costs less for several items at once.
+    """Executor work that is cheaper for several items at once.
 
-    Items that come while the executor is busy are done together, in their order.
+    Items that arrive while the executor is busy are processed together, in order.
 
     Args:
-        work: does a group, and returns a result for every item.
-        kind: of the work.
-        most: items in a group.
+        work: processes a group, and returns one result per item.
+        kind: the kind of work.
+        most: most items in a group.
     """
 
     def __init__(self, work: Callable[[list[X]], Sequence[Y]], kind: Work, *, most: int = 64) -> None:
@@ -73,7 +73,7 @@ class Grouped(Generic[X, Y]):
         self._task: asyncio.Task[None] | None = None
 
     async def __call__(self, item: X) -> Y:
-        """The item's result, or what its group's work raised."""
+        """Return the item's result, or raise the error of its group."""
         done: asyncio.Future[Y] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
         if self._task is None or self._task.done():
@@ -82,7 +82,7 @@ class Grouped(Generic[X, Y]):
 
     async def _run(self) -> None:
         while self._waiting:
-            await asyncio.sleep(0)  # others that are ready join
+            await asyncio.sleep(0)  # let other ready items join
             await self._do([self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))])
 
     async def _do(self, group: list[tuple[X, asyncio.Future[Y]]]) -> None:
@@ -99,9 +99,9 @@ class Grouped(Generic[X, Y]):
 
 
 def drain() -> None:
-    """Give up what is in flight and wait for the one piece of work that is running.
+    """Cancel what is in flight, and wait for the piece of work that is running.
 
-    Called before what the work uses (the store) is closed; after an orderly end nothing is left.
+    Call it before closing what the work uses, such as the store. After an orderly end nothing is left.
     """
 
     async def cancel() -> None:
@@ -127,12 +127,13 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
     """Calls in flight for one key.
 
     Args:
-        call: what to do with an item. Failures that the flow survives are values of its result.
+        call: processes an item. Errors that the flow can survive are returned as results.
         resume: items that were in flight when the dataflow stopped.
-        codec: of the items.
-        per_key: most items of the key at once.
-        stopping: set when the dataflow is to stop without waiting for what is in flight.
-        fail: told what a call raised; it has to set `stopping`. The item stays in flight.
+        codec: encodes the items.
+        per_key: most items of the key in flight at once.
+        stopping: set when the dataflow should stop without waiting for what is in flight.
+        fail: called with the exception that a call raised; it must set `stopping`. The item stays in
+            flight.
     """
 
     def __init__(
@@ -161,18 +162,18 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
         return self._drain()
 
     def on_notify(self) -> tuple[list[Y], bool]:
-        """Bytewax: time to look for results."""
+        """Bytewax: check for results."""
         return self._drain()
 
     def on_eof(self) -> tuple[list[Y], bool]:
-        """Bytewax: the input has ended; wait for what is in flight unless asked to stop."""
+        """Bytewax: the input has ended; wait for what is in flight, unless the dataflow is stopping."""
         for _, future in self._queue:
             while not future.done() and not self._stopping.is_set():
-                wait([future], timeout=0.1)  # returns to Python often enough for a signal to be seen
+                wait([future], timeout=0.1)  # returns to Python often enough to handle a signal
         return self._drain()
 
     def notify_at(self) -> datetime | None:
-        """Bytewax: when to look again; None while nothing is in flight."""
+        """Bytewax: when to check again; None while nothing is in flight."""
         return datetime.now(UTC) + _POLL if self._queue and not self._stopping.is_set() else None
 
     def snapshot(self) -> Stamped:
@@ -200,7 +201,7 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
 
 @cache
 def _queue() -> PriorityQueue[tuple[Work, int, Callable[[], Any], Future[Any]]]:
-    # One thread: the embedder's tokenizer is not safe beside itself, and appends stay in order.
+    # One thread, because the embedder's tokenizer is not thread-safe and appends must stay in order.
     waiting: PriorityQueue[tuple[Work, int, Callable[[], Any], Future[Any]]] = PriorityQueue()
     threading.Thread(target=_work, args=(waiting,), name="backscroll-work", daemon=True).start()
     return waiting

@@ -1,8 +1,8 @@
-"""How a dataflow whose step failed fails as a whole, whoever runs it.
+"""Makes a dataflow fail as a whole when one of its steps fails, however it is run.
 
-Raised from a step, an error would tear the dataflow down while other steps have results to hand on, and
-raised from a sink that closes it could abort the process. So the input ends first, and what is done is
-written. Then a second source, which outlives the first, raises the error.
+An error raised in a step would end the dataflow while other steps still have results to pass on, and
+raised in a sink that is closing it could abort the process. So the input ends first, and finished
+results are written. Then a second source, which outlives the first, raises the error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _POLL = timedelta(milliseconds=10)
 
 
 class EndSink(DynamicSink[Any]):
-    """Takes what it is given and keeps nothing; `reached` once all its streams have ended in this process."""
+    """Discards its input; `reached` is true once all its streams in this process have ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class EndSink(DynamicSink[Any]):
 
     @property
     def reached(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether no more results will arrive."""
         return self._closed and not self._open
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _EndPartition:
@@ -43,7 +43,7 @@ class EndSink(DynamicSink[Any]):
         return _EndPartition(self)
 
     def count(self, opened: int) -> None:
-        """Partitions that were opened, or, below zero, closed."""
+        """Add opened partitions; a negative number removes closed ones."""
         with self._lock:
             self._open += opened
             self._closed = self._closed or opened < 0
@@ -54,7 +54,7 @@ class _EndPartition(StatelessSinkPartition[Any]):
         self._end = end
 
     def write_batch(self, items: list[Any]) -> None:
-        """Bytewax: results, which other sinks write."""
+        """Bytewax: results; other sinks write them."""
 
     def close(self) -> None:
         """Bytewax: the streams have ended."""
@@ -62,11 +62,11 @@ class _EndPartition(StatelessSinkPartition[Any]):
 
 
 class FailureSource(FixedPartitionedSource[Any, None]):
-    """Gives nothing. It ends when the results have, or raises what the dataflow was stopped for.
+    """Emits nothing. When the results have ended, it ends too or raises the error that stopped the flow.
 
     Args:
-        runtime: knows the failure.
-        end: where the results end.
+        runtime: holds the failure.
+        end: the sink that receives all results.
     """
 
     def __init__(self, runtime: Runtime, end: EndSink) -> None:

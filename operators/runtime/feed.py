@@ -1,4 +1,4 @@
-"""What a source asks of the engine and tells it while it reads; for sources that do not, `fed` asks."""
+"""The link between a source and the engine; `fed` wraps sources that do not use it themselves."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _WAIT = timedelta(milliseconds=20)
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What the source asks and tells the engine; called on the worker's thread.
+    """The functions through which a source talks to the engine, on the worker's thread.
 
     throttled: whether to wait because too much is in flight.
     stopping: whether to end now.
-    fail: told why reading cannot go on; the input then ends.
-    lost: told a topic, a partition and how many messages were passed over.
-    at_end: told a partition by name, and whether everything in it has been read.
-    progress: told which partitions are read, and at each close of an epoch how far.
+    fail: report the error that prevents further reading; the input then ends.
+    lost: report messages that were skipped: topic, partition, number of messages.
+    at_end: report by partition name whether everything in the partition has been read.
+    progress: records which partitions are read, and how far at the close of each epoch.
     """
 
     throttled: Callable[[], bool]
@@ -47,7 +47,7 @@ class Feed:
 def fed(source: Source[X], feed: Feed) -> Source[X]:
     """A source that waits while the engine is busy, and ends when the engine stops.
 
-    A source that has a `feed` asks by itself and is returned as it is.
+    A source with a `feed` does this itself and is returned unchanged.
     """
     if isinstance(getattr(source, "feed", None), Feed):
         return source
@@ -55,7 +55,7 @@ def fed(source: Source[X], feed: Feed) -> Source[X]:
         return _FedSource(source, feed)
     if isinstance(source, DynamicSource):
         return _FedDynamicSource(source, feed)
-    raise TypeError(f"{source!r} is no Bytewax source")
+    raise TypeError(f"{source!r} is not a Bytewax source")
 
 
 class _FedSource(FixedPartitionedSource[Any, Any]):
@@ -64,7 +64,7 @@ class _FedSource(FixedPartitionedSource[Any, Any]):
         self._feed = feed
 
     def list_parts(self) -> list[str]:
-        """Bytewax: the partitions of the source."""
+        """Bytewax: the partitions of the wrapped source."""
         return self._source.list_parts()
 
     def build_part(self, step_id: str, for_part: str, resume_state: Any) -> _FedPartition:
@@ -83,7 +83,7 @@ class _FedDynamicSource(DynamicSource[Any]):
 
 
 class _Gate:
-    """Asks the engine before each batch of a partition."""
+    """Checks with the engine before each batch of a partition."""
 
     def __init__(self, part: StatefulSourcePartition[Any, Any] | StatelessSourcePartition[Any], feed: Feed):
         self._part = part
@@ -91,7 +91,7 @@ class _Gate:
         self._awake: datetime | None = None
 
     def next_batch(self) -> Iterable[Any]:
-        """Bytewax: what the source gives; nothing while the engine is busy."""
+        """Bytewax: the source's next batch; nothing while the engine is busy."""
         self._awake = None
         if self._feed.stopping():
             raise StopIteration

@@ -1,7 +1,7 @@
-"""The pulse of a dataflow: how far each partition is done, and when an epoch closed last.
+"""The pulse of a dataflow: how far each partition is processed, and when the last epoch closed.
 
-Bytewax closes an epoch a second, idle or throttled, and begins none before the last but one is done
-by every process. So an epoch that does not close is a step that does not return, in whichever process.
+Bytewax closes an epoch every second, even while idle or throttled, and starts a new one only when every
+process has finished the one before the last. So if no epoch closes, a step in some process is stuck.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["Progress", "ProgressRecorder"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What one process knows of its dataflow.
+    """What one process knows about its dataflow.
 
-    listed: partitions that the topics have, 0 before they were asked for.
-    epochs: closed since the start, over all partitions of the process.
-    moved: when the last of them closed, or the last partition was assigned; seconds of the machine's
+    listed: number of partitions of the topics; 0 until they are known.
+    epochs: number of epochs closed since the start, summed over the process's partitions.
+    moved: when the last epoch closed or the last partition was assigned, in seconds of the machine's
         monotonic clock, which its processes share.
-    offsets: of each partition that the process reads, what every step is done with, up to this offset.
+    offsets: for each partition that the process reads, the offset up to which every step is done.
     """
 
     listed: int = 0
@@ -34,7 +34,7 @@ class Progress:
 
 
 class ProgressRecorder:
-    """Told by the source on the worker's thread, read by any other."""
+    """Records progress. The source writes it on the worker's thread; any thread may read it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,22 +46,22 @@ class ProgressRecorder:
 
     @property
     def pulse(self) -> Progress:
-        """A copy of what is known now."""
+        """A copy of the current progress."""
         with self._lock:
             return Progress(self._listed, self._epochs, self._moved, dict(self._done))
 
     def listed(self, parts: int) -> None:
-        """The topics have so many partitions."""
+        """Record how many partitions the topics have."""
         self._listed = parts
 
     def assigned(self, part: str, offset: int | None) -> None:
-        """This process reads a partition from an offset on."""
+        """Record that this process reads a partition, starting at an offset."""
         with self._lock:
             self._read[part] = self._done[part] = offset
             self._move()
 
     def epoch_closed(self, part: str, offset: int | None) -> None:
-        """An epoch of a partition was closed, with what has been read by then."""
+        """Record that an epoch of a partition closed, and the offset read so far."""
         with self._lock:
             self._done[part], self._read[part] = self._read.get(part), offset
             self._epochs += 1

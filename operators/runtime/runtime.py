@@ -1,4 +1,4 @@
-"""What changes while an engine runs: counts, backpressure, progress, and how it is to end."""
+"""The state of a running engine: counts, backpressure, progress, and how it should end."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["Runtime"]
 
 @dataclass(slots=True)
 class Runtime:
-    """The state of one run of an engine in one process. Build it, hand it in, and watch it.
+    """The state of one run of an engine in one process. Create it, pass it to the engine, and watch it.
 
     counters: messages, turns, duplicates, dead_letters, windows (closed), recorded (newly),
-        provisional, gaps, summaries (made), degraded, reissued (taken from the store as they were), failed
+        provisional, gaps, summaries (written), degraded, reissued (sent again from the store), failed
         (windows that became dead letters), dropped_gaps, prompt_tokens and completion_tokens.
-        `changes` are edits and deletions, `reissues` summaries made again because of them, `lost` messages
-        that the broker no longer had, `unposted` edits and deletions without a message.
-    pending: windows between their close and their summary.
+        `changes` counts edits and deletions, `reissues` summaries written again because of them, `lost`
+        messages that the broker no longer had, `unposted` edits and deletions without a message.
+    pending: windows that are closed and have no summary yet.
     unrecorded: closed windows and changes that wait to be stored.
     liveness: whether the source keeps up with a live stream.
-    progress: how far each partition is done.
+    progress: how far each partition is processed.
     stopping: set it to end the input without closing open windows.
-    raises: whether the dataflow itself raises `failure` at its end, which gives up the last epoch; False
-        where the caller calls `raise_failure` when the dataflow has returned.
-    failure: the first error of a step or the source. Raised from a step, it would tear the dataflow down
-        in the middle of an epoch; so the input ends, and what was done is handed on.
+    raises: whether the dataflow itself raises `failure` when it ends, which discards the last epoch.
+        False if the caller calls `raise_failure` after the dataflow has returned.
+    failure: the first error of a step or the source. Raising it in a step would end the dataflow in the
+        middle of an epoch; instead the input ends, and finished results are still written.
     """
 
     counters: Counter[str] = field(default_factory=Counter)
@@ -43,12 +43,12 @@ class Runtime:
     failure: BaseException | None = field(default=None, init=False)
 
     def fail(self, error: BaseException) -> None:
-        """Stop the dataflow in good order because of an error; the first one is kept."""
+        """Stop the dataflow in an orderly way because of an error; the first error is kept."""
         self.failure = self.failure or error
         self.stopping.set()
 
     def raise_failure(self) -> None:
-        """Raise what the dataflow was stopped for, if it failed."""
+        """Raise the error that stopped the dataflow, if there is one."""
         if self.failure is not None:
             raise self.failure
 

@@ -40,13 +40,13 @@ _VERSION = 3
 _FASTEST = 1
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _PLAIN = (str, int, bool, type(None))
-_START_EMPTY = "start with an empty one, at a time before the oldest open window; what overlaps is skipped"
+_START_EMPTY = "use an empty one and read from before the oldest open window (repeated messages are skipped)"
 Stamped: TypeAlias = tuple[int, bytes]
 """The version of the format, and a state in that format, compressed."""
 
 
 class StateError(BackscrollError):
-    """The recovery store was written by another version of the program."""
+    """Another version of the program wrote the recovery store."""
 
 
 class Codec:
@@ -83,14 +83,14 @@ class Codec:
             "duration": timedelta,
         }
         if reused := self._makers.keys() & types.keys():
-            raise ValueError(f"tags of the codec itself: {', '.join(sorted(reused))}")
+            raise ValueError(f"tags reserved by the codec: {', '.join(sorted(reused))}")
         self._makers.update(types)
 
     def encode(self, state: Any) -> Stamped:
         """Encode a state for the recovery store.
 
         Raises:
-            TypeError: it holds a value of a type that has no tag.
+            TypeError: the state holds a value of a type without a tag.
         """
         tree = self._write(state)
         try:
@@ -110,7 +110,7 @@ class Codec:
         version, packed = state
         if version != _VERSION:
             raise StateError(
-                f"the recovery directory holds state of version {version}, and this program reads "
+                f"the recovery directory holds state of version {version}, but this program reads only "
                 f"{_VERSION}: {_START_EMPTY}"
             )
         return self._read(orjson.loads(zlib.decompress(packed)))
@@ -134,8 +134,8 @@ class Codec:
             return self._makers[tag](*values)
         except (KeyError, TypeError) as err:
             raise StateError(
-                f"the recovery directory holds a {tag!r} of {len(values)} fields, which this program does "
-                f"not know: go back to the version that wrote it, or {_START_EMPTY}"
+                f"the recovery directory holds a {tag!r} with {len(values)} fields, which this program "
+                f"cannot read: go back to the version that wrote it, or {_START_EMPTY}"
             ) from err
 
 

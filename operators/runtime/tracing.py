@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry where it is installed (the extra `backscroll[tracing]`), nothing elsewhere."""
+"""OpenTelemetry spans if it is installed (the extra `backscroll[tracing]`); otherwise no-ops."""
 
 from __future__ import annotations
 

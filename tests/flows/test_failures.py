@@ -193,5 +193,5 @@ def test_a_failed_step_ends_a_source_that_knows_nothing_of_the_engine() -> None:
 
 
 def test_an_object_that_is_no_source_is_refused() -> None:
-    with pytest.raises(TypeError, match="is no Bytewax source"):
+    with pytest.raises(TypeError, match="is not a Bytewax source"):
         summarize_flow(Engine(InMemoryStore()), object(), TestingSink([]), TestingSink([]))  # type: ignore[arg-type]

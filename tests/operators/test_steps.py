@@ -391,8 +391,8 @@ def test_state_of_an_older_release_is_refused_in_one_line_and_stays(
             run(engine_over(InMemoryStore()), CHAT, recovery)
         assert kept() == before
     assert user_error_line(refused.value) == (
-        "the recovery directory holds state of version 2, and this program reads 3: start with an empty "
-        "one, at a time before the oldest open window; what overlaps is skipped"
+        "the recovery directory holds state of version 2, but this program reads only 3: use an empty "
+        "one and read from before the oldest open window (repeated messages are skipped)"
     )
 
 

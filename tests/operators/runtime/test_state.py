@@ -168,13 +168,13 @@ def test_a_class_may_be_renamed_and_get_a_field_with_a_default() -> None:
 
 def test_a_state_of_a_newer_release_is_refused_in_one_line() -> None:
     old, new = Codec({"place": Place}), Codec({"place": Moved, "more": Place})
-    for state, what in ((Moved(4), "'place' of 2 fields"), (Place(4), "'more' of 1 fields")):
+    for state, what in ((Moved(4), "'place' with 2 fields"), (Place(4), "'more' with 1 fields")):
         with pytest.raises(StateError) as refused:
             old.decode(new.encode(state))
         assert str(refused.value) == (
-            f"the recovery directory holds a {what}, which this program does not know: go back to the "
-            "version that wrote it, or start with an empty one, at a time before the oldest open window; "
-            "what overlaps is skipped"
+            f"the recovery directory holds a {what}, which this program cannot read: go back to the "
+            "version that wrote it, or use an empty one and read from before the oldest open window "
+            "(repeated messages are skipped)"
         )
 
 
@@ -185,8 +185,8 @@ def test_a_state_of_another_version_is_refused_and_not_read(version: int) -> Non
     with pytest.raises(StateError) as refused:
         CODEC.decode(state)
     assert str(refused.value) == (
-        f"the recovery directory holds state of version {version}, and this program reads 3: start with an "
-        "empty one, at a time before the oldest open window; what overlaps is skipped"
+        f"the recovery directory holds state of version {version}, but this program reads only 3: use an "
+        "empty one and read from before the oldest open window (repeated messages are skipped)"
     )
 
 
@@ -198,5 +198,5 @@ class Trap:
 def test_a_value_without_a_tag_is_refused() -> None:
     with pytest.raises(TypeError, match="Place has no tag: a state cannot hold it"):
         CODEC.encode((Place(4),))
-    with pytest.raises(ValueError, match="tags of the codec itself: time"):
+    with pytest.raises(ValueError, match="tags reserved by the codec: time"):
         Codec({"time": Place})
