@@ -1,4 +1,4 @@
-"""The dataflow of a backfill: windows and history without summaries."""
+"""The dataflow of a backfill: it records history, without summaries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ingest_flow"]
 def ingest_flow(
     engine: Engine, source: Source[Received], left_open: Sink[tuple[str, Window]], rejects: Sink[DeadLetter]
 ) -> Dataflow:
-    """Messages in, recorded windows in the store; windows still open at the end go to `left_open`."""
+    """Record the windows of messages in the store; windows still open at the end go to `left_open`."""
     flow = Dataflow("backscroll_ingest")
     messages = op.input("messages", flow, fed(source, engine.feed))
     admitted = admit("turns", messages, engine)

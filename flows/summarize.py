@@ -31,10 +31,10 @@ def summarize_flow(
     rejects: Sink[DeadLetter],
     debug: Sink[tuple[str, Emission]] | None = None,
 ) -> Dataflow:
-    """Messages in, one summary a window out; what is no message goes to `rejects`.
+    """Turn messages into one summary per window; invalid messages go to `rejects`.
 
-    Edits and deletions change the history, and the summaries that rested on it come again. `debug`
-    gets the summaries as well. If a step fails, the input ends and the run raises the error.
+    Edits and deletions change the history, and summaries that used a changed message are emitted again.
+    `debug` also receives the summaries. If a step fails, the input ends and the run raises the error.
     """
     flow = Dataflow("backscroll")
     messages = op.input("messages", flow, fed(source, engine.feed))

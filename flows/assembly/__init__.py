@@ -1,1 +1,1 @@
-"""Settings become parts: engine, embedder, language model, Kafka connection."""
+"""Builds the parts from the settings: engine, embedder, language model, Kafka connection."""

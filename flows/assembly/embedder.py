@@ -1,4 +1,4 @@
-"""Which embedder the settings name: none, a model on this machine, or one on a server."""
+"""Builds the embedder that the settings name: none, a local model, or one on a server."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ __all__ = ["make_embedder", "make_fingerprint"]
 def make_embedder(settings: Settings) -> Embedder | None:
     """The embedder of the settings; None for a history without vectors.
 
-    With an `embedding_url`, an `embedding_model` that was left at its default stands for the only
-    model of that server.
+    With an `embedding_url`, the default `embedding_model` means the only model of that server.
 
     Raises:
         EmbedderError: it cannot be used.
@@ -43,7 +42,7 @@ def make_embedder(settings: Settings) -> Embedder | None:
 
 
 def _on_this_machine(settings: Settings) -> Embedder:
-    """ONNX or torch; in single precision they give the same vectors, so that either will do."""
+    """ONNX, or torch as the fallback; in single precision both give the same vectors."""
     if settings.embedding_backend != "torch":
         try:
             return _onnx(settings)
@@ -70,7 +69,7 @@ def _onnx(settings: Settings) -> Embedder:
 
 
 def make_fingerprint(settings: Settings, embedder: Embedder | None) -> Fingerprint:
-    """What an engine with these settings and this embedder writes into its store."""
+    """The fingerprint of a store written with these settings and this embedder."""
     return Fingerprint(
         tokenizer=TOKENIZER,
         window_tokens=settings.window_tokens,

@@ -1,4 +1,4 @@
-"""Settings become a running engine: embedder, store, detector and the rest, put together once."""
+"""Builds a running engine from the settings: embedder, store, detector and the rest."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def open_engine(
     shared: bool = False,
     processes: int = 1,
 ) -> Iterator[Engine]:
-    """An engine over the store of the settings, or over one in memory that ends with it.
+    """Open an engine over the store of the settings, or over one in memory if none is set.
 
     Args:
         settings: the engine's settings.
         runtime: the state of the run; a new one when None.
         detected: a file of recorded gaps to use instead of the rules.
-        shared: the store is held open by the process that started this one.
+        shared: the process that started this one holds the store open.
         processes: how many processes the engine has; they share the day's tokens.
 
     Raises:
@@ -73,7 +73,7 @@ def open_engine(
 def _open_store(
     settings: Settings, embedder: Embedder | None, *, shared: bool
 ) -> Iterator[tuple[HistoryStore, AnswerStore, VectorSearch | None]]:
-    """The store of the settings, or one in memory; its paid answers, and its own search by vectors."""
+    """The store of the settings, or one in memory; its paid answers, and its own vector search."""
     if settings.store is None:
         answers = InMemoryAnswers()
         yield InMemoryStore(answers.erase), answers, None

@@ -1,4 +1,4 @@
-"""The Kafka connection that the settings describe."""
+"""Builds the Kafka connection from the settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["kafka_connection"]
 
 
 def kafka_connection(settings: KafkaSettings) -> KafkaConnection:
-    """The connection that the settings describe; nothing is connected to.
+    """The connection that the settings describe; no connection is opened yet.
 
     Raises:
         KafkaError: a broker is not written as host:port.

@@ -1,4 +1,4 @@
-"""Settings become the two model stages: one model, in layers, behind gaps and summaries."""
+"""Builds the two model stages from the settings: gaps and summaries, both over one layered model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FLAGS = ("--gap-model", "--summary-model")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A language model, the names to ask it by, and how its connections are closed, if it has any."""
+    """A language model, the model names to request, and how to close its connections, if it has any."""
 
     llm: LLM
     gap_model: str
@@ -34,14 +34,14 @@ class Chosen:
 
 
 def open_model(settings: Settings, flags: Sequence[str] = _FLAGS) -> Chosen:
-    """The model of the settings for a measurement, without a store; one name is enough for both.
+    """The model of the settings, for a measurement without a store; one name is enough for both stages.
 
-    What a cassette at `llm_record` already holds is not asked again, so that a measurement that was
-    interrupted goes on.
+    Answers already in the cassette at `llm_record` are not requested again, so that you can continue an
+    interrupted measurement.
 
     Args:
         settings: the engine's settings.
-        flags: what names the models for gaps and for summaries on the command line, for errors.
+        flags: the command-line options that set the models for gaps and for summaries, for errors.
 
     Raises:
         LLMSetupError: the model cannot be used.
@@ -65,11 +65,11 @@ def make_stages(
         settings: the engine's settings.
         detector: finds gaps without a model.
         store: keeps paid answers.
-        recorded: gaps come from a file, whatever the model.
-        processes: how many share the day's tokens.
+        recorded: gaps come from a file, with or without a model.
+        processes: how many processes share the day's tokens.
 
     Raises:
-        LLMSetupError: the model cannot be used; said at the start, not at the first window.
+        LLMSetupError: the model cannot be used; raised at the start, not at the first window.
     """
     rules = RuleGaps(detector)
     extractive = ExtractiveWriting(ExtractiveSummarizer(settings.summary_tokens))
@@ -102,17 +102,18 @@ def make_stages(
 def open_llm(
     settings: Settings, source: str, *, flags: str, meanwhile: str | None = None
 ) -> tuple[LLM, list[str]]:
-    """The model or server that a source names, and the models that it offers, if it tells.
+    """The model or server that a source names, and the models it offers, if it lists them.
 
     Args:
-        settings: how servers are called.
+        settings: how to call servers.
         source: URL of a server, vllm:MODEL or cassette:FILE.
-        flags: what names a model on the command line, for the error of a server that does not answer.
-        meanwhile: what is so until it answers, where it may be away at the start.
+        flags: the command-line options that name models, for the error if the server does not answer.
+        meanwhile: the consequence while the server does not answer, for a warning. None if the server
+            must answer now.
 
     Raises:
         FormatError: a cassette cannot be read.
-        LLMSetupError: it cannot be used, or does not answer and has to.
+        LLMSetupError: the source cannot be used, or a server that must answer does not.
     """
     if source.startswith("cassette:"):
         cassette = Cassette(Path(source.removeprefix("cassette:")))
@@ -138,22 +139,22 @@ def open_llm(
         return server, server.models()
     except LLMUnavailable as err:
         if meanwhile is None:
-            raise LLMSetupError(f"{err}: start it, or name {flags}") from err
+            raise LLMSetupError(f"{err}: start the server, or set {flags}") from err
         _LOG.warning("%s: %s until it answers", err, meanwhile)
         return server, []
 
 
 def model_name(source: str, offered: Sequence[str], asked: str | None, *, flag: str) -> str:
-    """The model asked for, checked against what is offered, or the only one.
+    """The requested model, checked against those offered; by default the only one offered.
 
     Raises:
-        LLMSetupError: it is not offered, or none was asked for and there is no only one.
+        LLMSetupError: it is not offered, or none was requested and there is not exactly one.
     """
     if asked is not None and offered and asked not in offered:
         raise LLMSetupError(f"{source} has no model {asked!r}: it offers {', '.join(sorted(offered))}")
     if asked is None and len(offered) != 1:
-        known = ", ".join(sorted(offered)) or "nothing that it tells of"
-        raise LLMSetupError(f"{source}: name {flag}: the server offers {known}")
+        known = ", ".join(sorted(offered)) or "no list of models"
+        raise LLMSetupError(f"{source}: set {flag}: the server offers {known}")
     return asked or offered[0]
 
 
@@ -178,6 +179,6 @@ def _choose(settings: Settings, flags: Sequence[str] = _FLAGS, *, measuring: boo
 
 
 def _api_key(settings: Settings, source: str) -> str | None:
-    """The key of a server; where keys are given by server, no other server gets one."""
+    """The key for a server. If `llm_api_keys` is set, servers that it does not list get none."""
     key = settings.llm_api_keys.get(source) if settings.llm_api_keys else settings.llm_api_key
     return key.get_secret_value() if key else None

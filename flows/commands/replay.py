@@ -41,7 +41,7 @@ def run_files(
     """Run files through `kind`'s dataflow; returns the exit code.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     if kind == "ingest":
         settings = settings.model_copy(update={"llm": None})
@@ -73,9 +73,9 @@ def run_files(
                 left_open=outlet.left_open,
             )
             if detected is not None and counters["summaries"] and not counters["gaps"]:
-                console.print(f"no gap of {detected} belongs to a window of these files: check its channels")
+                console.print(f"no gap in {detected} is in a window of these files: check its channels")
     if stop.signal:
-        again = "run it again to go on" if settings.store else "name a --store to be able to go on"
+        again = "run it again to continue" if settings.store else "set --store to be able to continue"
         console.print(f"stopped before the end: {again}")
         return 128 + stop.signal
     return 0
@@ -96,11 +96,11 @@ def _run(job: Job, outlet: FileResults, workers: int, counters: Counter[str], st
 
 
 def _with_format(path: Path, format: str, workers: int, tz: tzinfo | None) -> tuple[Path, str]:
-    """A file and its format; `-` is standard input, in the format `messages` unless another is named."""
+    """A file and its format; `-` is standard input, whose default format is `messages`."""
     if path != Path("-"):
         return path, check_file(path, format, tz)
     if workers > 1:
-        raise UserError("standard input has one reader: leave --workers at 1")
+        raise UserError("only one process can read standard input: leave --workers at 1")
     stdin = Path("/dev/stdin")
     return stdin, check_file(stdin, "messages" if format == "auto" else format, tz)
 
@@ -109,7 +109,7 @@ def _refuse_overwriting(inputs: Sequence[Path], outputs: Sequence[Path]) -> None
     read = {path.resolve() for path in inputs}
     for path in outputs:
         if path.resolve() in read:
-            raise UserError(f"{path} is an input: write to another file")
+            raise UserError(f"{path} is also an input: write to another file")
 
 
 def _is_terminal() -> bool:

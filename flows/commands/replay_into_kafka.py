@@ -54,20 +54,20 @@ def run_into(
     Args:
         files: in the order to send.
         settings: the namespace, and how to log in to Kafka.
-        into: `kafka://host:port/topic`; several brokers are separated by commas.
-        format: of the files, or `auto`.
-        dead_letters: file for entries that are no messages.
-        speed: seconds of chat a second; None for as fast as possible.
+        into: `kafka://host:port/topic`; separate several brokers with commas.
+        format: the format of the files, or `auto`.
+        dead_letters: file for invalid entries.
+        speed: seconds of chat per second; None for as fast as possible.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     console = Console(stderr=True, highlight=False)
     brokers, topic = _target(into)
     letters = dead_letters or Path("dead-letters.jsonl")
     skipped: Counter[str] = Counter()
     if letters.resolve() in {path.resolve() for path in files}:
-        raise UserError(f"{letters} is an input: write to another file")
+        raise UserError(f"{letters} is also an input: write to another file")
     with report_user_errors(), handle_signals() as stop:
         tz = None if settings.tz is None else time_zone(settings.tz)
         named = [(path, check_file(path, format, tz)) for path in files]
@@ -93,7 +93,7 @@ def run_into(
 
 
 def message_json(message: Message) -> bytes:
-    """A message as JSON that `parse_message` reads as the same message."""
+    """A message as JSON that `parse_message` turns back into the same message."""
     fields: dict[str, Any] = {"op": message.op, "namespace": message.key.namespace}
     fields |= {"channel": message.key.channel, "ts": format_time(message.ts)}
     if message.op != "flush":
@@ -112,7 +112,9 @@ def _target(into: str) -> tuple[str, str]:
     parts = urlsplit(into)
     topic = parts.path.removeprefix("/")
     if "@" in parts.netloc:
-        raise UserError("--into: leave the login out of the URL: set BACKSCROLL_KAFKA_USERNAME and _PASSWORD")
+        raise UserError(
+            "--into: remove the login from the URL, and set BACKSCROLL_KAFKA_USERNAME and _PASSWORD instead"
+        )
     if parts.scheme != "kafka" or not parts.netloc or not topic or "/" in topic or parts.query:
         raise UserError(f"--into {into}: write it as kafka://host:port/topic")
     return parts.netloc, topic
@@ -163,12 +165,12 @@ def _message(item: Received, namespace: str) -> Message:
 
 
 def _too_large(record: Record) -> Record:
-    msg = f"{record.name}: {record.size:,} bytes are more than the topic takes: raise its max.message.bytes"
+    msg = f"{record.name}: {record.size:,} bytes exceed the topic's limit: raise its max.message.bytes"
     raise RecordTooLargeError(msg)
 
 
 class _Counts:
-    """Counts what was sent, and shows it: a bar on a terminal, a line every ten seconds elsewhere."""
+    """Counts what was sent and shows it: as a progress bar on a terminal, else a line every ten seconds."""
 
     def __init__(self, console: Console, total: int | None) -> None:
         columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -187,11 +189,11 @@ class _Counts:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     def add(self, *, messages: int = 0, rejected: int = 0) -> None:
-        """Count, and show."""
+        """Update the counts and show them."""
         self.messages += messages
         self.rejected += rejected
         text = f"{self.messages:,} messages, {self.messages / max(self.seconds, 1e-9):,.0f} messages/s"

@@ -1,4 +1,4 @@
-"""The engine as a service, as a command: topics in, topics out, until it is told to stop."""
+"""The engine as a service, as a command: topics in, topics out, until it is stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 3.5
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """Local processes, or the place of this one among processes that are started one by one."""
+    """Local processes, or the position of this one among processes that you start one by one."""
 
     workers: int
     process_id: int | None
@@ -39,17 +39,17 @@ def run_service(settings: Settings, *, workers: int, process_id: int | None, add
     Args:
         settings: the engine's settings; they need a store.
         workers: local processes of one cluster.
-        process_id: the place of this process in `addresses`, for a cluster whose processes are started
+        process_id: the position of this process in `addresses`, for a cluster whose processes you start
             one by one.
         addresses: `host:port` of every process of that cluster, separated by commas or semicolons.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     console = Console(stderr=True, highlight=False)
     set_up_logging()
     if settings.store is None:
-        raise UserError("run needs a --store: the history that summaries lean on")
+        raise UserError("run needs a --store, which keeps the history that summaries use")
     cluster = _Cluster(workers, process_id, _peers(addresses, process_id, workers))
     counters: Counter[str] = Counter()
     started = time.monotonic()
@@ -94,8 +94,8 @@ def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], 
             click.echo(f"Error: {user_error_line(runtime.failure) or repr(runtime.failure)}", err=True)
             return UserError.exit_code
 
-        # Before this a signal just ends the process: nothing has begun. Afterwards a broker that is away, or
-        # peers that go on, would keep it.
+        # Until here a signal simply ends the process, as no work has started. From here on, an unreachable
+        # broker or peers that keep running could block the end, so it is forced after a while.
         with handle_signals(stop), kill_after(stop, _PATIENCE_SECONDS, exit_code):
             watch.follow(lambda: {0: runtime.progress.pulse}, stop)
             try:
@@ -105,7 +105,7 @@ def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], 
                     raise
                 click.echo(
                     f"stopped: {user_error_line(err)}", err=True
-                )  # such as what is sent again next time
+                )  # for example records that are sent again next time
 
 
 def _run_local_cluster(settings: Settings, processes: int, counters: Counter[str]) -> None:
@@ -126,7 +126,7 @@ def _run_local_cluster(settings: Settings, processes: int, counters: Counter[str
 
 
 def _peers(addresses: str | None, process_id: int | None, workers: int) -> list[str] | None:
-    """The processes of a cluster that is started one by one; None for a cluster of this command's own."""
+    """The processes of a cluster that you start one by one; None if this command starts them all."""
     if addresses is None and process_id is None:
         return None
     if addresses is None or process_id is None:

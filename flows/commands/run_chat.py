@@ -1,7 +1,7 @@
 """The engine on a live chat platform, as a command: Slack or Matrix in, summaries out, until stopped.
 
-The platform's listener, the engine and the store are in one process; no broker is needed, but where
-one is named, summaries go to its topics.
+The platform's listener, the engine and the store run in one process. No broker is needed; if you set
+one, summaries go to its topics.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ def run_chat(
     Args:
         settings: the engine's settings; they need a store, and the platform's tokens.
         platform: what to listen to.
-        out: JSON Lines file that summaries are appended to. When None they go to the topics, if the
-            settings name brokers, else to standard output.
-        form: of summaries on standard output.
+        out: JSON Lines file to append summaries to. If None, they go to the topics if the settings name
+            brokers, otherwise to standard output.
+        form: the form of summaries on standard output.
 
     Raises:
-        click.ClickException: something is the user's to mend; one line.
+        click.ClickException: a user error, shown as one line.
     """
     console = Console(stderr=True, highlight=False)
     set_up_logging()
     if settings.store is None:
-        raise UserError("run needs a --store: the history that summaries lean on")
+        raise UserError("run needs a --store, which keeps the history that summaries use")
     _check(settings, platform)
     counters: Counter[str] = Counter()
     started = time.monotonic()
@@ -133,10 +133,10 @@ def _run(
 
 
 def _check(settings: Settings, platform: PlatformName) -> None:
-    """Whether the extra is installed and the tokens are set.
+    """Check that the extra is installed and the tokens are set.
 
     Raises:
-        Mistake: one of them is not; it is named.
+        Mistake: something is missing; the text names it.
     """
     try:
         if platform == "slack":

@@ -167,7 +167,7 @@ def test_the_judge_must_be_named_if_the_server_has_several_models(judge: ChatSer
     judge.models = ["big", "small"]
     result = bench("memory", folder, *PLAIN, "--strategy", "recent", "--judge", "--llm", judge.url)
     assert result.exit_code == 2
-    assert "name --judge-model: the server offers big, small" in result.output
+    assert "set --judge-model: the server offers big, small" in result.output
     out = folder / "out.json"
     options = ("--judge", "--llm", judge.url, "--judge-model", "big", "--json", out)
     assert bench("memory", folder, *PLAIN, "--strategy", "recent", *options).exit_code == 0

@@ -215,7 +215,7 @@ def test_a_server_that_is_not_there_stops_the_start_unless_the_models_are_named(
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     refused = run("replay", chat, *PLAIN, "--llm", url, check=False, cwd=chat.parent)
     assert refused.returncode == 2
-    assert "no connection: start it, or name --gap-model and --summary-model" in refused.stderr
+    assert "no connection: start the server, or set --gap-model and --summary-model" in refused.stderr
     named = ("--llm", url, "--gap-model", "x", "--summary-model", "x")
     found, report = replay(chat, *named, env=environment(BACKSCROLL_LLM_RETRIES="0"))
     assert {record["kind"] for record in found.values()} == {"extractive"}

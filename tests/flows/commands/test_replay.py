@@ -113,7 +113,7 @@ def test_sigterm_stops_in_order_and_the_next_run_goes_on(
     _, errors = process.communicate(timeout=30)
     assert time.monotonic() - asked < 5
     assert process.returncode == 128 + signal.SIGTERM
-    assert "stopped before the end: run it again to go on" in errors
+    assert "stopped before the end: run it again to continue" in errors
     before = records(out.read_text().splitlines())
     assert all(record["final"] for record in before.values())
     run("replay", chat, *PLAIN, "--out", out, "--store", store)
@@ -246,7 +246,7 @@ def test_bad_lines_go_to_dead_letters_and_cost_no_valid_message(tmp_path: Path) 
         (["replay", "missing.jsonl"], "Error: missing.jsonl: no such file"),
         (["replay", "chat.txt"], "Error: chat.txt: format not recognised"),
         (["replay", "chat.jsonl", "--store", "chat.txt"], "Error: store chat.txt cannot be opened"),
-        (["replay", "chat.jsonl", "--out", "chat.jsonl"], "Error: chat.jsonl is an input"),
+        (["replay", "chat.jsonl", "--out", "chat.jsonl"], "Error: chat.jsonl is also an input"),
         (
             ["replay", "chat.jsonl", "--budget", "0"],
             "Error: Invalid value for '--budget' (env var: 'BACKSCROLL_BUDGET'): 0 is not in the range x>=1.",
@@ -319,7 +319,7 @@ def test_a_chat_can_come_from_standard_input(tmp_path: Path) -> None:
     (record,) = records(done.stdout.splitlines()).values()
     assert record["window"]["turns"] == ["7-0", "7-1", "7-2"]
     refused = run("replay", "-", *PLAIN, "--workers", 2, input="", check=False, cwd=tmp_path)
-    assert (refused.returncode, "standard input has one reader" in refused.stderr) == (2, True)
+    assert (refused.returncode, "only one process can read standard input" in refused.stderr) == (2, True)
 
 
 def test_recorded_gaps_that_fit_no_window_are_said(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_target_is_a_url_of_brokers_and_a_topic(into: str, tmp_path: Path) -> 
 def test_a_password_does_not_belong_into_the_url(tmp_path: Path, target: str) -> None:
     path = chat(tmp_path / "chat.jsonl", MESSAGES[0])
     into = f"kafka://ana:hunter2@{target}"
-    with pytest.raises(UserError, match="leave the login out of the URL") as caught:
+    with pytest.raises(UserError, match="remove the login from the URL") as caught:
         run_into([path], Settings(), into, format="auto", dead_letters=None, speed=None)
     assert "hunter2" not in caught.value.message
 

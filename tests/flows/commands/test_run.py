@@ -420,7 +420,7 @@ MISTAKES = {
         "topic 'nowhere' does not exist on {broker}: create it with `backscroll topics create`"
     ),
     "no broker": "no Kafka broker at {nobody} (Connection refused): start one or set kafka_brokers",
-    "no store": "run needs a --store: the history that summaries lean on",
+    "no store": "run needs a --store, which keeps the history that summaries use",
     "half a cluster": "use --process-id and --addresses together",
     "too many workers": "recovery directory {folder}/many/recovery has 8 partitions, fewer than the 9 "
     "processes: their number (recovery_partitions) is fixed when the directory is made",
