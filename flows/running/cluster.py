@@ -1,9 +1,9 @@
-"""One job on several local processes of one Bytewax cluster.
+"""Runs one job on several local processes of one Bytewax cluster.
 
-Threads would share the interpreter's lock, so every worker is a process, `python -m` of this module.
-The parent holds the store, starts process 0, which makes the store's tables, and then the others.
-A worker reads its task from standard input, writes frames to standard output, one a line behind a
-letter, and ends when its input closes: a parent that was killed leaves no worker behind.
+Threads would share the interpreter lock, so every worker is a process: `python -m` with this module.
+The parent locks the store and starts process 0, which creates the store's tables, and then the others.
+A worker reads its task from standard input and writes frames to standard output, one per line, each
+with a letter for its kind. It ends when its input closes, so a killed parent leaves no worker behind.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["run_cluster"]
 
 _GRACE_SECONDS = 5.0
-_PATIENCE_SECONDS = 2.5  # from the wish to stop to force
+_PATIENCE_SECONDS = 2.5  # from the request to stop until workers are killed
 
 
 def run_cluster(
@@ -54,13 +54,13 @@ def run_cluster(
 
     Args:
         job: what to run.
-        outlet: where results go; None where they go to topics.
-        processes: how many.
-        counters: follows the sum of theirs while it runs.
-        stopping: set when they are to stop.
-        prepare: called when the store is held and no worker runs yet.
-        pulses: follows what each last told of its dataflow, by its number.
-        metrics: a directory where they keep their Prometheus metrics together.
+        outlet: where results go; None if they go to topics.
+        processes: number of worker processes.
+        counters: updated with the sum of the workers' counters while the job runs.
+        stopping: set it to stop the workers.
+        prepare: called once the store is locked, before any worker runs.
+        pulses: updated with each worker's latest progress, by its number.
+        metrics: a directory in which the workers share their Prometheus metrics.
 
     Raises:
         StoreError: another engine uses the store.
@@ -72,7 +72,7 @@ def run_cluster(
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(TemporaryDirectory(prefix="backscroll-")))
         store = job.settings.store or str(temporary / "store")
-        # The workers hold the store, too: it is free when the last of them has ended, however that was.
+        # The workers hold the lock as well, so the store is free once the last of them has ended in any way.
         held = () if is_remote(store) else (stack.enter_context(occupy(Path(store))).fileno(),)
         prepare()
         pending = temporary / "pending"
@@ -86,7 +86,7 @@ def run_cluster(
             "addresses": [f"127.0.0.1:{port}" for port in _free_ports(processes)],
             "pending": str(pending),
         }
-        errors = list[str]()  # the first is the cause of the others
+        errors = list[str]()  # the first one caused the others
         beats = {} if pulses is None else pulses
         workers = [
             _Worker(
@@ -107,9 +107,9 @@ def run_cluster(
 
 
 class _Worker:
-    """The parent's end of one worker process."""
+    """The parent's side of one worker process."""
 
-    _lock = threading.Lock()  # outlets are not called from two threads at once
+    _lock = threading.Lock()  # only one thread at a time may call an outlet
 
     def __init__(
         self,
@@ -158,12 +158,12 @@ class _Worker:
         self._reader.start()
 
     def stop(self) -> None:
-        """Ask the worker to stop; it leaves open windows as they are."""
+        """Ask the worker to stop; it leaves open windows open."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
 
     def end(self) -> None:
-        """Wait for the worker, by force in the end, and for its last frames."""
+        """Wait for the worker and its last frames; kill it if it takes too long."""
         if self.process is None:
             return
         if self.process.stdin is not None:
@@ -181,11 +181,11 @@ class _Worker:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if self.failure is not None:
-                continue  # the pipe is emptied all the same, so that the worker can end
+                continue  # keep draining the pipe, so that the worker can end
             try:
                 with self._lock:
                     self._on[line[:1]](line[1:].rstrip(b"\n"))
-            except Exception as err:  # an outlet that cannot write: `_watch` ends the job
+            except Exception as err:  # an outlet cannot write: `_watch` ends the job
                 self.failure = err
         self.ready.set()
 
@@ -196,10 +196,10 @@ class _Worker:
 
 
 def _watch(workers: Sequence[_Worker], stopping: threading.Event, errors: Sequence[str]) -> None:
-    """Until all workers have ended; when one fails, or on request, stop the others."""
+    """Wait until all workers have ended; stop them on request or when one fails."""
     running = {worker: worker.process for worker in workers if worker.process is not None}
     told: float | None = None
-    cause: list[str] = []  # what comes after the wish to stop is its consequence
+    cause: list[str] = []  # errors after the request to stop are its consequences
     while running:
         failed = errors or any(worker.failure is not None for worker in workers)
         if (stopping.is_set() or failed) and told is None:
@@ -208,7 +208,7 @@ def _watch(workers: Sequence[_Worker], stopping: threading.Event, errors: Sequen
                 worker.stop()
         if told is not None and time.monotonic() - told > _PATIENCE_SECONDS:
             for process in running.values():
-                process.kill()  # still starting, or stuck in a call: it loses nothing that is recorded
+                process.kill()  # still starting, or stuck in a call: nothing recorded is lost
         for worker, process in list(running.items()):
             with suppress(subprocess.TimeoutExpired):
                 code = process.wait(0.1)
@@ -217,7 +217,7 @@ def _watch(workers: Sequence[_Worker], stopping: threading.Event, errors: Sequen
                     for other in running:
                         other.stop()
                     worker.end()
-                    ended = f"worker process {worker.number} ended with {code}"
+                    ended = f"worker process {worker.number} failed with exit code {code}"
                     raise ClusterError(errors[0] if errors else ended)
     for worker in workers:
         worker.end()  # its last frames are read
@@ -236,7 +236,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 class _PipeResults:
-    """The worker's end: results become frames."""
+    """The worker's side: writes results as frames."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -260,7 +260,7 @@ class _PipeResults:
 def _work() -> int:
     """Run one worker process."""
     outlet = _PipeResults(os.fdopen(os.dup(1), "wb"))
-    os.dup2(2, 1)  # whatever a library prints must not stand between frames
+    os.dup2(2, 1)  # what a library prints must not mix with the frames
     task = orjson.loads(sys.stdin.buffer.readline())
     from backscroll.flows.assembly.engine import open_engine
     from backscroll.flows.running.dataflow import run_dataflow
@@ -285,7 +285,7 @@ def _work() -> int:
             job.settings, runtime=runtime, detected=detected, shared=True, processes=processes
         ) as engine:
             signal.signal(signal.SIGTERM, lambda *_: runtime.stopping.set())
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
             threading.Thread(target=_end_with_parent, daemon=True).start()
             done = threading.Event()
             reporter = threading.Thread(target=_report, args=(outlet, runtime, done))
@@ -311,7 +311,10 @@ def _work() -> int:
 
 
 def _report(outlet: _PipeResults, runtime: Runtime, done: threading.Event) -> None:
-    """Send counters and pulse until the work is done, a failure at once: Bytewax goes on without input."""
+    """Send counters and progress until the work is done, and a failure as soon as it happens.
+
+    After a failure only the input ends, so Bytewax may run for a while.
+    """
     failed = False
     while True:
         last = done.wait(0.2)
@@ -331,7 +334,7 @@ def _line(err: BaseException) -> str:
 
 
 def _end_with_parent() -> None:
-    while os.read(0, 1024):  # not sys.stdin, whose lock the interpreter wants when it ends
+    while os.read(0, 1024):  # not sys.stdin: the interpreter needs its lock to exit
         pass
     os._exit(1)
 

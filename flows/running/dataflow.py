@@ -1,4 +1,4 @@
-"""A job's dataflow, run to its end in this process."""
+"""Runs a job's dataflow to its end in this process."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def run_dataflow(
     Args:
         job: what to run.
         engine: the engine, over its store.
-        outlet: where results go; None where they go to topics.
-        process_id: the place of this process in a cluster.
+        outlet: where results go; None if they go to topics.
+        process_id: the index of this process in a cluster.
         addresses: `host:port` of every process of the cluster.
 
-    Raises whatever a step or the source failed with, after an orderly stop.
+    After an orderly stop, it raises the error of a step or the source, if there is one.
     """
     place = {"process_id": process_id, "addresses": addresses}
     if outlet is None:
@@ -73,11 +73,11 @@ def _files_flow(job: Job, engine: Engine, outlet: ResultWriter) -> Dataflow:
 class ResultSinks:
     """An outlet as Bytewax sinks.
 
-    A failure to write stops the flow in good order; what was not written is in the store.
+    If writing fails, the flow stops in an orderly way; results that were not written are in the store.
 
     Args:
-        engine: told of the failure.
-        outlet: written to.
+        engine: receives the failure.
+        outlet: where results are written.
     """
 
     def __init__(self, engine: Engine, outlet: ResultWriter) -> None:

@@ -1,4 +1,4 @@
-"""Whether the engine is ready, and whether its dataflow stands: one line each, about nobody's chat."""
+"""Whether the engine is ready and its dataflow makes progress. Each answer is one line without chat text."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Brokers", "Health", "Verdict"]
 
 
 class Brokers(Protocol):
-    """What is asked of the brokers, beside the dataflow."""
+    """What health checks need to know about the brokers, independent of the dataflow."""
 
     @property
     def answering(self) -> float | None:
-        """Since when they have answered, in seconds of the monotonic clock; None while they do not."""
+        """Since when the brokers have answered, in seconds of the monotonic clock; None if they do not."""
         ...
 
     @property
@@ -28,26 +28,28 @@ class Brokers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Good or not, and why."""
+    """Whether a check passed, and why."""
 
     good: bool
     why: str
 
 
 class Health:
-    """Judges the pulses of an engine's processes.
+    """Decides from the progress of an engine's processes whether it is live and ready.
 
-    Neither page looks at the language model. Where it is slow or away, windows wait and the source is
-    throttled, and epochs close all the same; so throttling excuses no epoch that does not.
+    Neither check involves the language model. While it is slow or unreachable, windows wait and the
+    source is throttled, but epochs still close. So an epoch that does not close is a stall, even while
+    throttled.
 
     Args:
-        pulses: what each process told last, by its number.
-        brokers: what the brokers answer.
-        processes: of this engine.
-        alone: all processes of the dataflow are this engine's; else others read the other partitions.
-        stall_seconds: without an epoch, while messages wait, before the dataflow counts as stalled.
+        pulses: the latest progress of each process, by its number.
+        brokers: the state of the brokers.
+        processes: number of processes of this engine.
+        alone: whether all processes of the dataflow belong to this engine; otherwise others read the
+            remaining partitions.
+        stall_seconds: how long no epoch may close while messages wait before the dataflow is stalled.
         stopping: whether the engine is about to end.
-        clock: seconds, monotonic.
+        clock: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -70,9 +72,10 @@ class Health:
         self._clock = clock
 
     def live(self) -> Verdict:
-        """Red when the dataflow has closed no epoch for a while though messages wait.
+        """Fails if no epoch has closed for a while although messages wait.
 
-        While the brokers are away nothing can be said to wait, and a start anew would not help.
+        While the brokers are unreachable it passes: whether messages wait is unknown, and a restart would
+        not help.
         """
         answering, now = self._brokers.answering, self._clock()
         reading = {number: pulse for number, pulse in self._pulses().items() if pulse.offsets}
@@ -93,7 +96,7 @@ class Health:
         )
 
     def ready(self) -> Verdict:
-        """Green when state is recovered, partitions are assigned and the brokers answer."""
+        """Passes once state is recovered, partitions are assigned and the brokers answer."""
         if self._stopping():
             return Verdict(False, "stopping")
         pulses = self._pulses()
@@ -111,5 +114,5 @@ class Health:
 
 
 def _waiting(offsets: Mapping[str, int | None], ends: Mapping[str, int]) -> int:
-    """Messages that not every step is done with, transaction markers included."""
+    """How many messages not every step has finished, including transaction markers."""
     return sum(max(ends.get(part, 0) - (offset or 0), 0) for part, offset in offsets.items())

@@ -1,4 +1,4 @@
-"""`/livez`, `/readyz` and `/metrics` on a port of their own, for probes and Prometheus."""
+"""Serves `/livez`, `/readyz` and `/metrics` on a separate port, for probes and Prometheus."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class _Server(ThreadingMixIn, TCPServer):
     registry: CollectorRegistry
 
     def handle_error(self, *_: object) -> None:
-        """A client that went away is nothing to report."""
+        """Do not report clients that disconnected."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version, sys_version = "backscroll", ""
-    timeout = 5  # seconds for a client to say what it wants
+    timeout = 5  # seconds for a client to send its request
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
@@ -46,7 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(status, f"{'ok' if verdict.good else 'not ok'}: {verdict.why}\n".encode(), _PLAIN)
         else:
             pages = ", ".join([*self.server.verdicts, "/metrics"])
-            self._answer(HTTPStatus.NOT_FOUND, f"there is {pages}\n".encode(), _PLAIN)
+            self._answer(HTTPStatus.NOT_FOUND, f"not found: use {pages}\n".encode(), _PLAIN)
 
     do_HEAD = do_GET
 
@@ -60,17 +60,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Probes come every few seconds: they are not worth lines."""
+        """Log nothing: probes arrive every few seconds."""
 
 
 @contextmanager
 def serve(
     host: str, port: int, verdicts: Mapping[str, Callable[[], Verdict]], registry: CollectorRegistry
 ) -> Iterator[None]:
-    """Serve the verdicts by path, and the registry at `/metrics`, while the context lasts.
+    """Serve the verdicts by path, and the registry at `/metrics`, while the context is open.
 
     Raises:
-        Mistake: the port cannot be had.
+        Mistake: the port cannot be used.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
@@ -78,7 +78,7 @@ def serve(
     except OSError as err:
         why = err.strerror or str(err)
         raise UserError(
-            f"http_port: {host}:{port} cannot be had: {why}: set another one, or 0 for none"
+            f"http_port: {host}:{port} cannot be used: {why}: set another port, or 0 for none"
         ) from err
     server.verdicts, server.registry = verdicts, registry
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="backscroll-http", daemon=True)

@@ -1,4 +1,4 @@
-"""A job: a stream of messages through a dataflow, in this process or in one of a cluster's."""
+"""A job: a stream of messages to run through a dataflow, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ X = TypeVar("X")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run, and how: files with their formats, in order, or, for `run`, the topics of the settings.
+    """What to run: files with their formats, in order, or, for `run`, the topics of the settings.
 
-    Results of `run` go to the topics of its settings, those of the others to a `ResultWriter`.
-    `speed` is in seconds of chat a second, None for as fast as possible; `detected` names a file of
-    recorded gaps.
+    Results of `run` go to the topics of its settings, those of the other kinds to a `ResultWriter`.
+    `speed` is in seconds of chat per second, None for as fast as possible. `detected` is the path of a
+    file of recorded gaps.
     """
 
     kind: Literal["replay", "ingest", "run"]
@@ -33,11 +33,11 @@ class Job:
 
     @property
     def writes_topics(self) -> bool:
-        """Whether results go to the topics of the settings, and none to a `ResultWriter`."""
+        """Whether results go to the topics of the settings instead of a `ResultWriter`."""
         return self.kind == "run"
 
     def to_json(self) -> bytes:
-        """For a worker process."""
+        """Serialise the job for a worker process."""
         fields = {name: getattr(self, name) for name in ("kind", "files", "speed", "detected")}
         settings = self.settings.model_dump(mode="json")
         for name, value in self.settings:
@@ -47,23 +47,23 @@ class Job:
 
     @classmethod
     def from_json(cls, body: bytes) -> Job:
-        """Read what `to_json` wrote."""
+        """Parse the output of `to_json`."""
         fields: dict[str, Any] = orjson.loads(body)
         files = tuple((path, format_) for path, format_ in fields.pop("files"))
         return cls(files=files, settings=Settings(**fields.pop("settings")), **fields)
 
 
 class ResultWriter(Protocol):
-    """Where the results of a job on files go; called on the dataflow's worker thread, one batch at a time."""
+    """Receives the results of a job on files, in batches, on the dataflow's worker thread."""
 
     def summaries(self, bodies: Sequence[bytes]) -> None:
-        """Summary records."""
+        """Write summary records."""
         ...
 
     def dead_letters(self, letters: Sequence[bytes]) -> None:
-        """Rejected input, as JSON."""
+        """Write rejected input, as JSON."""
         ...
 
     def open_windows(self, windows: Sequence[Mapping[str, Any]]) -> None:
-        """Turns at the end of an ingested channel that no closed window holds yet."""
+        """Write the turns at the end of an ingested channel that are in no closed window yet."""
         ...

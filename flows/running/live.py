@@ -1,4 +1,4 @@
-"""The dataflow on live topics: Kafka in, Kafka out, with state that survives the process."""
+"""Runs the dataflow on live topics: Kafka in, Kafka out, with state that survives a restart."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = ["live_flow", "run_live", "to_topics_flow"]
 def run_live(
     engine: Engine, settings: Settings, place: Mapping[str, Any], flow: Dataflow | None = None
 ) -> None:
-    """Run the dataflow on live input until the engine is to stop; the first process keeps the store.
+    """Run the dataflow on live input until the engine stops; the first process maintains the store.
 
     Args:
         engine: the engine, over its store.
         settings: its settings.
-        place: `process_id` and `addresses` in a cluster; both None for one process.
-        flow: the dataflow; the one on live topics when None.
+        place: `process_id` and `addresses` in a cluster; both None for a single process.
+        flow: the dataflow; None for the one on live topics.
     """
     recovery = RecoveryConfig(recovery_directory(settings), timedelta())  # type: ignore[no-untyped-call]
     flow = flow or live_flow(engine, settings)
@@ -51,7 +51,7 @@ def run_live(
         except BaseException as err:
             if type(err).__name__ != "PanicException" or place["addresses"] is None:
                 raise
-            raise ClusterError("another process of the cluster ended: start all of them again") from err
+            raise ClusterError("another process of the cluster ended: restart all of them") from err
 
 
 def live_flow(engine: Engine, settings: Settings) -> Dataflow:

@@ -1,4 +1,4 @@
-"""Maintenance of the store beside a running engine, in a thread of one of its processes."""
+"""Maintains the store while an engine runs, in a thread of one of its processes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LOG = logging.getLogger("backscroll")
 
 @contextmanager
 def maintained(store: LanceStore, settings: Settings) -> Iterator[None]:
-    """Compact and clean the store at intervals while the context lasts.
+    """Compact and clean the store at intervals while the context is open.
 
-    A maintenance that fails is logged; the next one tries again.
+    A failed maintenance is logged; the next one tries again.
     """
     done = threading.Event()
     seconds = settings.maintenance_minutes * 60
@@ -37,7 +37,9 @@ def maintained(store: LanceStore, settings: Settings) -> Iterator[None]:
     finally:
         done.set()
         if seconds:
-            thread.join(_PATIENCE_SECONDS)  # what it has begun is whole or not there, whenever it ends
+            thread.join(
+                _PATIENCE_SECONDS
+            )  # safe at any point: what it started takes effect completely or not at all
 
 
 def _work(store: LanceStore, seconds: float, done: threading.Event) -> None:
@@ -45,7 +47,9 @@ def _work(store: LanceStore, seconds: float, done: threading.Event) -> None:
         started = time.monotonic()
         try:
             maintained = maintain(store)
-        except Exception as err:  # the next one tries again; without any, deleted text would stay in files
+        except (
+            Exception
+        ) as err:  # keep the thread alive: without maintenance, deleted text would stay in files
             _LOG.warning("maintenance failed: %s", err if isinstance(err, StoreError) else repr(err))
             continue
         if maintained is not None:

@@ -1,4 +1,4 @@
-"""Health and metrics of a running engine, watched from beside it."""
+"""Serves health and metrics of a running engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Monitoring", "monitored"]
 
 
 class Monitoring:
-    """Where the pulses come from, once there are any; `metrics` is the directory that processes share."""
+    """The source of progress, once an engine runs; `metrics` is the directory that its processes share."""
 
     def __init__(self, metrics: Path | None) -> None:
         self.metrics = metrics
@@ -31,7 +31,7 @@ class Monitoring:
         self._stopping = threading.Event()
 
     def follow(self, pulses: Callable[[], Mapping[int, Progress]], stopping: threading.Event) -> None:
-        """The engine's processes have begun."""
+        """Follow the engine's processes, which have started."""
         self._pulses, self._stopping = pulses, stopping
 
     @property
@@ -40,11 +40,11 @@ class Monitoring:
         return self._stopping.is_set()
 
     def pulses(self) -> Mapping[int, Progress]:
-        """What each process told last, by its number."""
+        """The latest progress of each process, by its number."""
         return self._pulses()
 
     def parts(self) -> list[str]:
-        """The partitions that are read."""
+        """The partitions that the engine reads."""
         return [part for pulse in self._pulses().values() for part in pulse.offsets]
 
 
@@ -52,16 +52,16 @@ class Monitoring:
 def monitored(
     settings: Settings, *, processes: int = 1, alone: bool = True, upstream: Brokers | None = None
 ) -> Iterator[Monitoring]:
-    """Serve health and metrics while the context lasts, if the settings want them.
+    """Serve health and metrics while the context is open, if `http_port` is set.
 
     Args:
         settings: the engine's settings.
-        processes: local ones, whose metrics are added up.
-        alone: no process on another machine belongs to the dataflow.
-        upstream: what is read from, where it is not Kafka.
+        processes: number of local processes, whose metrics are added up.
+        alone: whether all processes of the dataflow run on this machine.
+        upstream: the system that messages come from, if it is not Kafka.
 
     Raises:
-        Mistake: the port cannot be had.
+        Mistake: the port cannot be used.
         KafkaError: a broker is not written as host:port.
     """
     if not settings.http_port:

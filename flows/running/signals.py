@@ -1,4 +1,4 @@
-"""Signals: the first asks for an orderly stop, a second one of its kind ends the process."""
+"""Signals: the first one requests an orderly stop; a second one of the same kind ends the process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["StopSignal", "handle_signals", "kill_after"]
 
 
 class StopSignal(threading.Event):
-    """Set by the first interrupt or termination signal; `signal` is its number, 0 before."""
+    """Set by the first interrupt or termination signal; `signal` is its number, or 0 before that."""
 
     signal = 0
 
 
 @contextmanager
 def handle_signals(stop: StopSignal | None = None) -> Iterator[StopSignal]:
-    """A `StopSignal`, a new one when None, that signals of this process set while the context lasts."""
+    """A `StopSignal` (by default a new one) that this process's signals set while the context is open."""
     stop = stop or StopSignal()
 
     def ask(number: int, _: Any) -> None:
@@ -38,9 +38,9 @@ def handle_signals(stop: StopSignal | None = None) -> Iterator[StopSignal]:
 
 @contextmanager
 def kill_after(stopping: threading.Event, seconds: float, exit_code: Callable[[], int]) -> Iterator[None]:
-    """End the process by force when the context lasts longer than that after the wish to stop.
+    """Kill the process if the context is still open `seconds` after `stopping` was set.
 
-    What a dataflow has begun is then what it is after any crash: whole, or not there.
+    This is as safe as any crash: what the dataflow was writing is stored completely or not at all.
     """
     over = threading.Event()
 

@@ -423,7 +423,7 @@ MISTAKES = {
     "no store": "run needs a --store, which keeps the history that summaries use",
     "half a cluster": "use --process-id and --addresses together",
     "too many workers": "recovery directory {folder}/many/recovery has 8 partitions, fewer than the 9 "
-    "processes: their number (recovery_partitions) is fixed when the directory is made",
+    "processes: the number (recovery_partitions) cannot be changed later",
 }
 
 

@@ -127,7 +127,7 @@ def test_a_step_that_does_not_return_turns_liveness_red_and_leaves_the_pages(lon
     assert (status, why.count("\n")) == (503, 1)
     assert why.startswith("not ok: stalled: process 0 has closed no epoch for ")
     assert "secret" not in why + lone.pages("/metrics")[1] + lone.pages("/readyz")[1]
-    assert lone.pages("/other") == (404, "there is /livez, /readyz, /metrics\n")
+    assert lone.pages("/other") == (404, "not found: use /livez, /readyz, /metrics\n")
     print(f"\na step that stands, stall_seconds {STALL_SECONDS}: /livez red after {seconds:.1f} s")
 
 
@@ -173,6 +173,6 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
         done = run("run", "--store", tmp_path / "store", check=False, env=environment)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        f"Error: http_port: 127.0.0.1:{port} cannot be had: Address already in use: set another one, or 0 "
+        f"Error: http_port: 127.0.0.1:{port} cannot be used: Address already in use: set another port, or 0 "
         "for none"
     ]
