@@ -1,4 +1,4 @@
-"""The tables of a LanceDB store, their rows, and how a channel's rows are named in a query."""
+"""The tables of a LanceDB store, their rows, and the conditions that select a channel's rows."""
 
 from __future__ import annotations
 
@@ -119,15 +119,15 @@ KEYS = {
     "answers": ["namespace", "channel", "first_seq", "last_seq", "stage", "digest", "model", "day"],
     "meta": ["fingerprint"],
 }
-"""The columns that tell the rows of a table apart."""
+"""The key columns of each table."""
 
 
 class StoreError(HistoryError):
-    """The store cannot be used; the text says which, why and what would help."""
+    """The store cannot be used; the text says which store, why, and how to fix it."""
 
 
 def vectors_schema(dimensions: int) -> pa.Schema:
-    """Columns of a table of chunk or turn vectors; there is one of each for every embedder."""
+    """Columns of a table of chunk or turn vectors; every embedder has one table of each kind."""
     vector = pa.field("vector", pa.list_(pa.float32(), dimensions), False)
     return pa.schema([*PLACE, pa.field("position", pa.int64(), False), vector])
 
@@ -141,7 +141,7 @@ def vector_positions(recorded: RecordedWindow) -> tuple[list[int], list[int]]:
 def vector_rows(
     positions: Sequence[tuple[ChannelKey, Sequence[int]]], vectors: Sequence[Vectors]
 ) -> pa.Table:
-    """Rows of a table of vectors: float32 `[rows, dimensions]` in all, in the order of the positions."""
+    """Rows of a vector table: float32 `[rows, dimensions]` in total, in the order of the positions."""
     keys = [key for key, of_key in positions for _ in of_key]
     stacked = np.concatenate(vectors).astype(np.float32, copy=False)
     columns = {
@@ -154,13 +154,13 @@ def vector_rows(
 
 
 def occupy(path: Path) -> IO[str]:
-    """Hold the directory, made if need be, until the file is closed or the process ends.
+    """Lock the directory (created if necessary) until the returned file is closed or the process ends.
 
-    A child process that is given the file (`subprocess.Popen(..., pass_fds=[lock.fileno()])`) holds
-    the directory as well: it stays held until the last of them has ended.
+    A child process that inherits the file (`subprocess.Popen(..., pass_fds=[lock.fileno()])`) holds the
+    lock as well: the directory stays locked until the last of them has ended.
 
     Raises:
-        StoreError: another engine holds it, or it cannot be made.
+        StoreError: another engine holds the lock, or the directory cannot be created.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def occupy(path: Path) -> IO[str]:
 
 
 def place(key: ChannelKey) -> dict[str, str]:
-    """The columns that name a channel."""
+    """The columns that identify a channel."""
     return {"namespace": key.namespace, "channel": key.channel}
 
 
@@ -186,19 +186,19 @@ def where(key: ChannelKey) -> str:
 
 
 def depending_on(seqs: Sequence[int]) -> str:
-    """The condition that selects what is about one of the turns, or quotes it."""
+    """The condition that selects rows about one of the turns, or with it in their memory."""
     about = [f"(first_seq <= {seq} AND last_seq >= {seq})" for seq in map(int, seqs)]
     quoted = ", ".join(str(int(seq)) for seq in seqs)
     return f"({' OR '.join(about)} OR array_has_any(recalled, make_array({quoted})))"
 
 
 def literal(text: str) -> str:
-    """A text as a literal of the query language."""
+    """A string literal of the query language."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def first_line(err: Exception) -> str:
-    """The first line of an error, which is what a person wants of it."""
+    """The first line of an error's text, which is what a user needs."""
     return str(err).splitlines()[0] if str(err) else type(err).__name__
 
 

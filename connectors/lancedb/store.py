@@ -1,8 +1,8 @@
 """The durable history: a LanceDB store with turns, chunks, vectors, windows and summaries.
 
-Windows are appended as a whole, their `windows` rows last as the commit marker. What lies beyond the
-last marker of a channel was left by a crash and is dropped when the channel is loaded. A `meta`
-row names everything that stored rows depend on; a store made differently is refused.
+Windows are appended completely, with their `windows` rows last as the commit marker. Rows beyond the
+last marker of a channel were left by a crash, and are dropped when the channel is loaded. A `meta` row
+records everything that stored rows depend on; a store with other values is rejected.
 
 Several processes may write a store, each its own channels.
 """
@@ -68,17 +68,17 @@ class LanceStore:
     """A history store in a directory, for one running engine at a time, or in an object store.
 
     Args:
-        path: the directory, made, readable by its owner alone, if it does not exist; or the address
-            in an object store, `s3://bucket/prefix`, which nothing keeps two engines from using.
-        fingerprint: what the engine would write.
+        path: the directory, created (readable only by its owner) if it does not exist; or an address in
+            an object store, `s3://bucket/prefix`. An object store has no lock: do not run two engines.
+        fingerprint: the engine's fingerprint.
         dimensions: length of a vector; None for a history without vectors.
-        shared: another process of the same engine holds the directory already.
-        reader: channels are only read, while others write them; the store has to be there.
-        exact_chunks: a longer channel is searched by vectors in the store; None for none.
+        shared: another process of the same engine already holds the directory.
+        reader: only read channels, while others write them; the store must exist.
+        exact_chunks: channels with more chunks are searched by vector in the store; None to never do so.
 
     Raises:
-        StoreError: the path is not a store, another engine is using it, or it was made with
-            another fingerprint.
+        StoreError: the path is not a store, another engine is using it, or it was created with another
+            fingerprint.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class LanceStore:
     ) -> None:
         self.path = path
         self._reader = reader
-        self._clean: set[ChannelKey] = set()  # nothing lies beyond their last window
+        self._clean: set[ChannelKey] = set()  # no rows beyond their last window
         if reader and not is_remote(path) and not Path(path).is_dir():
             raise StoreError(f"store {path} cannot be read: there is no such directory")
         self._writers = ThreadPoolExecutor(_TABLES, thread_name_prefix="backscroll-store")
@@ -112,7 +112,7 @@ class LanceStore:
         self.search = None if vectors is None or exact_chunks is None else LanceSearch(vectors, exact_chunks)
 
     def load(self, key: ChannelKey) -> StoredChannel:
-        """What is committed of a channel; whatever lies beyond its last window is dropped.
+        """Everything committed for a channel; rows beyond its last window are dropped.
 
         Raises:
             StoreError: committed rows are missing.
@@ -136,7 +136,7 @@ class LanceStore:
         """Commit windows, in one commit per table: turns, chunks and vectors, then the `windows` rows."""
         keys = {one.window.ref.key for one in recorded}
         cleaned = keys & self._clean
-        self._clean -= keys  # until it is whole, it may have to be cleaned up
+        self._clean -= keys  # until it succeeds, partial rows may have to be removed
         with self.usable():
             self._append(recorded)
         self._clean |= cleaned
@@ -149,7 +149,7 @@ class LanceStore:
             for turn in one.window.turns
         ]
         chunks = list(chain.from_iterable(map(lancedb_changes.chunk_rows, recorded)))
-        # At once: a commit is mostly waiting, for the disk or for an object store.
+        # In parallel, because a commit mostly waits for the disk or the object store.
         adding = [
             self._writers.submit(table.add, rows)
             for table, rows in (
@@ -192,19 +192,19 @@ class LanceStore:
     def begin_change(self, key: ChannelKey, turns: Sequence[Turn], windows: Sequence[int]) -> None:
         """Replace recorded turns, and mark the windows (by index) that hold them as unfinished.
 
-        Paid answers, and the bodies of summaries, that rest on the turns are erased, and so are
-        the vectors that any embedder made of them. Files hold them until maintenance comes by.
+        Paid answers and summary bodies that used the turns are erased, and so are the turns' vectors of
+        every embedder. Their data stays in files until the next maintenance.
         """
         with self.usable():
             lancedb_changes.begin_change(self.tables, self.answers, key, turns, windows)
 
     def finish_change(self, recorded: RecordedWindow) -> None:
-        """Replace the chunks, vectors and revision of a window, which ends its change."""
+        """Replace the chunks, vectors and revision of a window; this finishes its change."""
         with self.usable():
             lancedb_changes.finish_change(self.tables, recorded)
 
     def depending_on(self, key: ChannelKey, seqs: Sequence[int]) -> list[StoredSummary]:
-        """The summaries whose window or memory holds one of the turns, in the order of windows."""
+        """The summaries whose window or memory holds one of the turns, in window order."""
         if not seqs:
             return []
         with self.usable():
@@ -225,7 +225,7 @@ class LanceStore:
         return sorted(found, key=lambda summary: (summary.first_seq, summary.summary_id))
 
     def put_erased(self, key: ChannelKey, ids: Sequence[str]) -> None:
-        """Remember messages that were deleted before they came."""
+        """Remember messages that were deleted before they arrived."""
         rows = [{**place(key), "id": id_} for id_ in dict.fromkeys(ids)]
         if rows:
             with self.usable():
@@ -235,7 +235,7 @@ class LanceStore:
         """The finished summary, byte for byte as it was emitted.
 
         Raises:
-            StoreError: there is none, or it was erased with a message that it rested on.
+            StoreError: it does not exist, or was erased together with a message that it used.
         """
         with self.usable():
             rows = self.tables["summaries"].rows(f"summary_id = {literal(summary_id)}", ["body"])
@@ -246,21 +246,21 @@ class LanceStore:
         return body
 
     def put_summaries(self, summaries: Sequence[StoredSummary]) -> None:
-        """Keep finished summaries, reissued ones in place of older ones with their ids; the last wins."""
+        """Store finished summaries; a reissued one replaces the older one with its id, and the last wins."""
         last = {summary.summary_id: summary for summary in summaries}
         if not last:
             return
         rows = [{**place(summary.key), **_summary_row(summary)} for summary in last.values()]
         table = self.tables["summaries"]
         with self.usable():
-            # Appending is cheaper than replacing by far, and nearly all are new.
+            # Appending is far cheaper than replacing, and nearly all summaries are new.
             table.add([row for row in rows if not row["reissued"]])
             if again := [row for row in rows if row["reissued"]]:
                 table.put(again)
 
     @contextmanager
     def usable(self) -> Iterator[None]:
-        """Failures of LanceDB and the disk become a `StoreError` of one line."""
+        """Turn errors of LanceDB and the disk into a one-line `StoreError`."""
         try:
             yield
         except (OSError, ValueError, RuntimeError) as err:
@@ -280,7 +280,7 @@ class LanceStore:
             self._compare(json.loads(row["fingerprint"]), fingerprint)
 
     def _compare(self, found: Mapping[str, Any], fingerprint: Fingerprint) -> None:
-        # The embedder last: a reindex helps where nothing else differs.
+        # Check the embedder last: if nothing else differs, a reindex helps.
         for name, wanted in sorted(asdict(fingerprint).items(), key=lambda item: item[0] == "embedder"):
             if found.get(name) != wanted:
                 help_ = "use that setting, or ingest the source again into another --store"
