@@ -1,4 +1,4 @@
-"""The channel state that Bytewax keeps: admission cursors and the open window, both small."""
+"""The stateful logic of a channel, and the small state that Bytewax keeps: admission and open window."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REASON_CHARACTERS = 300
 
 
 def reject(engine: Engine, received: Received, err: MessageError) -> DeadLetter:
-    """What cannot be admitted, as a dead letter."""
+    """Turn a message that cannot be admitted into a dead letter."""
     engine.runtime.counters["dead_letters"] += 1
     DEAD_LETTERS.inc()
     reason = str(err)  # which may quote the input
@@ -37,10 +37,11 @@ def reject(engine: Engine, received: Received, err: MessageError) -> DeadLetter:
 
 
 class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped | None]):
-    """One channel's admission: its state is cursors, waiting messages and unrecorded ids.
+    """Admits one channel's messages. Its state is cursors, waiting messages and unrecorded ids.
 
-    Messages that come while the channel cannot be worked on, as when its store is gone, are part of
-    the state as well: the dataflow stops in good order, and takes them up when it starts again.
+    If the channel cannot be processed, for example because its store is unavailable, the dataflow stops
+    in an orderly way. Messages that arrive meanwhile become part of the state and are processed after
+    the restart.
     """
 
     def __init__(self, engine: Engine, resume: Stamped | None) -> None:
@@ -59,7 +60,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
             self._wait()
 
     def on_batch(self, values: list[Arrival]) -> tuple[list[Admitted | DeadLetter], bool]:
-        """Bytewax: messages of the channel."""
+        """Bytewax: new messages of the channel."""
         self._backlog += values
         out: list[Admitted | DeadLetter] = []
         while self._backlog:
@@ -69,7 +70,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
                 recorded = self._engine.histories[key]
                 admission = self._begun(recorded)
                 self._check_part(admission, arrival.received.part)
-            except Exception as err:  # the store, the embedder that ends an interrupted change, or the rule
+            except Exception as err:  # from the store, the embedder (it finishes changes) or `_check_part`
                 self._runtime.fail(err)
                 break
             self._backlog.pop(0)
@@ -81,12 +82,12 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
             if arrival.received.watermark is not None:
                 events += admission.release(recorded, arrival.received.watermark)
             out += self._count(key, events)
-        self._release_at = None  # waits for silence
+        self._release_at = None  # counted from the latest message
         self._wait()
         return out, self.RETAIN
 
     def on_notify(self) -> tuple[list[Admitted | DeadLetter], bool]:
-        """Bytewax: nothing came that moves the watermark, and the time of the messages held is up."""
+        """Bytewax: the watermark has not moved for a while, so release the messages that are held back."""
         self._release_at = None
         if self._backlog:
             return self.on_batch([])
@@ -102,11 +103,11 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
         return self._count(self._key, self._begun(recorded).release(recorded, None)), self.RETAIN
 
     def notify_at(self) -> datetime | None:
-        """Bytewax: when messages that wait are admitted whatever the watermark."""
+        """Bytewax: when to admit the messages held back, whatever the watermark."""
         return None if self._runtime.stopping.is_set() else self._release_at
 
     def on_eof(self) -> tuple[list[Admitted | DeadLetter], bool]:
-        """Bytewax: no message will come; what waits is admitted unless the engine only pauses."""
+        """Bytewax: the input has ended; admit what is held back, unless the engine is only stopping."""
         if self._runtime.stopping.is_set() or self._key is None or self._admission is None:
             return [], self.RETAIN
         recorded = self._engine.histories[self._key]
@@ -130,8 +131,8 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
     def _check_part(self, admission: Admission, part: str) -> None:
         if admission.part and part != admission.part and not self._config.scattered_channels:
             raise HistoryError(
-                f"{self._key} comes from {part} and came from {admission.part}: key the topic by "
-                "channel, or set scattered_channels, with which a replay may give other summary ids"
+                f"{self._key} is in {part} but was in {admission.part} before: key the topic by channel, "
+                "or set scattered_channels (a replay may then give other summary ids)"
             )
         admission.part = part
 
@@ -142,7 +143,7 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
         return list(admitted)
 
     def _wait(self) -> None:
-        """Set the time of the messages held from the first of them on."""
+        """Set the time at which the messages held back are released."""
         holding = self._admission.holding if self._admission is not None else True
         if not holding:
             self._release_at = None
@@ -151,17 +152,17 @@ class AdmissionLogic(StatefulBatchLogic[Arrival, Admitted | DeadLetter, Stamped 
 
 
 class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None]):
-    """One channel's cut: its state is the open window's turns."""
+    """Cuts one channel into windows. Its state is the turns of the open window."""
 
     def __init__(self, engine: Engine, resume: Stamped | None) -> None:
         self._engine = engine
         self._config, self._runtime = engine.config, engine.runtime
         state: Cutting | None = CODEC.decode(resume)
         self._cutting = None if state is None else replace(state, cutter=self._config.cutter)
-        self._last = datetime.now(UTC)  # when the channel was last heard of, on the wall clock
+        self._last = datetime.now(UTC)  # wall-clock time of the channel's last event
 
     def on_batch(self, values: list[Admitted]) -> tuple[list[Window | Changes], bool]:
-        """Bytewax: events of the channel."""
+        """Bytewax: new events of the channel."""
         out: list[Window | Changes] = []
         changes: list[Change] = []
 
@@ -191,7 +192,7 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
         return self._counted(out), self.RETAIN
 
     def on_notify(self) -> tuple[list[Window | Changes], bool]:
-        """Bytewax: the channel may have been silent for long enough."""
+        """Bytewax: close the open window if the channel has been silent for long enough."""
         now, cutting = datetime.now(UTC), self._cutting
         assert cutting is not None
         assert cutting.cutter.idle is not None
@@ -201,7 +202,7 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
         return self._counted(list(closed)), self.RETAIN
 
     def notify_at(self) -> datetime | None:
-        """Bytewax: when the open window may have to be closed because nothing comes."""
+        """Bytewax: when to check whether silence closes the open window."""
         cutting = self._cutting
         if (
             cutting is None
@@ -215,7 +216,7 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
         return max(self._quiet_since() + cutting.cutter.idle, datetime.now(UTC) + timedelta(milliseconds=10))
 
     def on_eof(self) -> tuple[list[Window | Changes], bool]:
-        """Bytewax: the input has ended; the open window stays open."""
+        """Bytewax: the input has ended; emit the open window as provisional, and keep it open."""
         if self._runtime.stopping.is_set() or self._cutting is None:
             return [], self.RETAIN
         window = self._cutting.provisional(self._engine.histories[self._cutting.key])
@@ -231,7 +232,7 @@ class CuttingLogic(StatefulBatchLogic[Admitted, Window | Changes, Stamped | None
         return None if self._cutting is None else CODEC.encode(self._cutting)
 
     def _quiet_since(self) -> datetime:
-        """Since when nothing has come though it could have; now while the source is behind."""
+        """Since when the channel has been silent in a live stream; a future time if the source is behind."""
         return max(self._last, self._runtime.liveness.since or datetime.now(UTC) + _LOOK_AGAIN)
 
     def _counted(self, out: list[Window | Changes]) -> list[Window | Changes]:

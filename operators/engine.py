@@ -36,20 +36,20 @@ _USUAL_TURNS, _USUAL_TOKENS = 32, 1024  # of a window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """How an engine works; it does not change while the engine runs.
+    """The configuration of an engine; it does not change while the engine runs.
 
-    namespace: of messages that name none.
-    cutter: where a window ends.
-    strategy: how memory is chosen, by name.
+    namespace: default for messages without a namespace.
+    cutter: decides where a window ends.
+    strategy: name of the memory strategy.
     budget: most tokens of a memory.
     retrieval: how histories are searched.
-    max_gaps: most gaps of a window; 0 for no gap detection.
-    pending_limit: windows that may wait for their summary before the source waits.
-    unrecorded_limit: windows that may wait to be stored before the source waits.
-    embedding_windows: windows that may be embedded in one call.
+    max_gaps: most gaps per window; 0 turns gap detection off.
+    pending_limit: how many windows may wait for a summary before the source is paused.
+    unrecorded_limit: how many windows may wait to be stored before the source is paused.
+    embedding_windows: most windows embedded in one call.
     lateness: how long messages wait for earlier ones.
-    scattered_channels: a channel may come from several partitions.
-    reissue: make summaries again when a change has touched them.
+    scattered_channels: whether a channel may be in several partitions.
+    reissue: whether to write a summary again after an edit or deletion of a message that it used.
     """
 
     namespace: str = "default"
@@ -70,11 +70,11 @@ class Engine:
     """Everything that the steps of a dataflow use.
 
     Args:
-        store: where histories are kept; or the hot histories over a store, to search by vectors as well.
-        config: the defaults when None.
-        gaps: finds the gaps of a window; rules when None.
-        summaries: writes the summary of a window; an extractive digest when None.
-        runtime: the state of the run; a new one when None. Each run needs an engine of its own.
+        store: where histories are kept; pass `Histories` over a store to use vectors as well.
+        config: the configuration; None for the defaults.
+        gaps: finds the gaps of a window; None for rules.
+        summaries: writes the summary of a window; None for an extractive digest.
+        runtime: the state of the run; None for a new one. Every run needs its own engine.
 
     Raises:
         MemoryStrategyError: the strategy is unknown, or needs what this engine does not have.
@@ -102,7 +102,7 @@ class Engine:
             )
 
     def wait_to_be_recorded(self, items: Iterable[Window | Changes], *, done: bool = False) -> None:
-        """Count closed windows and changes that begin to wait, or that are done."""
+        """Count closed windows and changes that start to wait to be recorded, or that are done."""
         for item in items:
             key = item.key if isinstance(item, Changes) else item.ref.key
             weight = -_weight(item) if done else _weight(item)
@@ -110,7 +110,7 @@ class Engine:
 
     @property
     def throttled(self) -> bool:
-        """Whether the source should wait: too many windows wait for their summary, or to be recorded."""
+        """Whether the source should pause: too many windows wait for a summary or to be recorded."""
         config, runtime = self.config, self.runtime
         pending, unrecorded = runtime.pending.total, runtime.unrecorded.total
         busy = pending >= config.pending_limit or unrecorded >= config.unrecorded_limit
@@ -120,7 +120,7 @@ class Engine:
 
     @property
     def feed(self) -> Feed:
-        """What a source asks and tells this engine."""
+        """The functions through which a source talks to this engine."""
         return Feed(
             throttled=lambda: self.throttled,
             stopping=self.runtime.stopping.is_set,
@@ -132,7 +132,7 @@ class Engine:
 
 
 def _weight(item: Window | Changes) -> int:
-    """How many windows of usual size an item is, while it is part of the state."""
+    """The size of an item, in windows of usual size, while it is part of the state."""
     if isinstance(item, Changes) or not item.turns:
         return 1
     return max(-(-len(item.turns) // _USUAL_TURNS), -(-item.tokens // _USUAL_TOKENS))

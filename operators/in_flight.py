@@ -1,4 +1,4 @@
-"""Items on their way between the steps; what has not been handed on is part of the state."""
+"""The items that pass between the steps; those not yet passed on are part of the state."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Arrival", "Gapped", "Recalled"]
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A valid message and how it was received, in case its channel refuses it.
+    """A valid message and how it was received, for a dead letter if its channel rejects it.
 
-    The received `value` is empty: the message holds what it said.
+    `received.value` is empty, because `message` has its content.
     """
 
     message: Message
@@ -25,10 +25,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Gapped:
-    """A window with its gaps. Its turns are inside only while it is provisional.
+    """A window with its gaps. It contains its turns only while it is provisional.
 
-    `revision` is the channel's when its turns were read. `known` says that an earlier run made the
-    summary, `gone` that all messages of the window were deleted; `failure` is why it can get none.
+    `revision` is the channel's revision when the turns were read. `known` means that an earlier run
+    wrote the summary, and `gone` that all messages of the window were deleted. `failure` is the reason
+    if the window cannot get a summary.
     """
 
     window: Window
@@ -42,7 +43,7 @@ class Gapped:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A gapped window with references to its memory; `degraded` says why something is missing from it."""
+    """A gapped window with references to its memory; `degraded` is the reason if something is missing."""
 
     gapped: Gapped
     memory: tuple[MemoryRef, ...]

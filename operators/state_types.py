@@ -1,7 +1,7 @@
-"""The types that the recovery store may hold, by tag.
+"""The types that the recovery store can hold, by tag.
 
-Tags are part of the format: keep a tag when its class is renamed or moved, and never reuse it for
-another type. See `runtime.state` for the changes that need no new version of the format.
+Tags are part of the format. Keep a tag when its class is renamed or moved, and never reuse it for
+another type. `runtime.state` lists the changes that need no new version of the format.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The steps of the figure as Bytewax operators.
+"""The steps of the paper's figure, as Bytewax operators.
 
-Each is one step of `bytewax.visualize`, with what it is made of inside. The recovery store is keyed by
-step ids, so the ids of `stateful_batch` steps are part of its format: never change them.
+`bytewax.visualize` draws each operator as one step with its parts inside. The recovery store is keyed
+by step ids, so the ids of `stateful_batch` steps are part of its format: never change them.
 """
 
 # ruff: noqa: ARG001 - Bytewax reads the `step_id` of an operator.
@@ -69,7 +69,7 @@ Y = TypeVar("Y")
 
 @dataclass(frozen=True)
 class AdmitOut:
-    """Streams returned from `admit`: events of each channel in their order, and what was refused."""
+    """Streams returned from `admit`: the events of each channel in order, and rejected messages."""
 
     turns: KeyedStream[Admitted]
     rejected: Stream[DeadLetter]
@@ -77,7 +77,7 @@ class AdmitOut:
 
 @dataclass(frozen=True)
 class SummarizeOut:
-    """Streams returned from `summarize`: one emission a window, and windows that can get none."""
+    """Streams returned from `summarize`: one emission per window, and windows that could not get one."""
 
     summaries: KeyedStream[Emission]
     failed: Stream[DeadLetter]
@@ -85,7 +85,7 @@ class SummarizeOut:
 
 @operator
 def admit(step_id: str, messages: Stream[Received | bytes | Mapping[str, Any]], engine: Engine) -> AdmitOut:
-    """Validate, key by channel and give every posted message its place; the rest are dead letters."""
+    """Validate messages, key them by channel and number the posts; invalid ones become dead letters."""
     parsed = op.map("parse", messages, partial(_parse, engine))
     valid = op.branch("valid", parsed, _is_arrival)
     keyed = op.key_on("key", valid.trues, lambda item: str(item.message.key))
@@ -98,7 +98,7 @@ def admit(step_id: str, messages: Stream[Received | bytes | Mapping[str, Any]], 
 
 @operator
 def cut_windows(step_id: str, turns: KeyedStream[Admitted], engine: Engine) -> KeyedStream[Window | Changes]:
-    """Closed windows, and changes of their turns; at the end of the input also the open one."""
+    """Cut turns into closed windows, and pass on changes; at the end of the input also the open window."""
     return op.stateful_batch("cut", turns, partial(CuttingLogic, engine))
 
 
@@ -106,9 +106,9 @@ def cut_windows(step_id: str, turns: KeyedStream[Admitted], engine: Engine) -> K
 def record_history(
     step_id: str, windows: KeyedStream[Window | Changes], engine: Engine
 ) -> KeyedStream[Window]:
-    """Chunk, embed, index and store each closed window; from here on it is a reference.
+    """Chunk, embed, index and store each closed window; from here on it is passed as a reference.
 
-    Changes rewrite what they touch, and the windows whose summary rested on it go on again.
+    Changes rewrite the turns that they affect, and windows whose summary used them are summarised again.
     """
     index = Grouped(
         engine.histories.indexer.index_together, Work.RECORD, most=engine.config.embedding_windows
@@ -131,7 +131,7 @@ def record_history(
         return tuple(Window(ref, ()) for ref in refs)
 
     async def _change(changes: Changes) -> tuple[Window, ...]:
-        await index(changes)  # behind the windows before it
+        await index(changes)  # waits its turn behind earlier windows
         refs = await commit(changes) if engine.config.reissue else (await commit(changes))[:0]
         engine.runtime.counters["reissues"] += len(refs)
         engine.runtime.pending.add(len(refs))
@@ -147,19 +147,19 @@ def record_history(
 
 @operator
 def detect_gaps(step_id: str, windows: KeyedStream[Window], engine: Engine) -> KeyedStream[Gapped]:
-    """What each window presupposes; a window that was summarised before passes by."""
+    """Find what each window presupposes; windows that already have a summary pass through."""
     return _concurrently("detect", windows, partial(_detect, engine), engine)
 
 
 @operator
 def build_memory(step_id: str, gapped: KeyedStream[Gapped], engine: Engine) -> KeyedStream[Recalled]:
-    """The missing evidence from the history as it was before the window."""
+    """Choose each window's memory from the history as it was before the window."""
     return _concurrently("build", gapped, partial(_recall, engine), engine)
 
 
 @operator
 def summarize(step_id: str, recalled: KeyedStream[Recalled], engine: Engine) -> SummarizeOut:
-    """Summary records, stored before they are emitted; windows without one are dead letters.
+    """Write summary records, stored before they are emitted; windows that fail become dead letters.
 
     If a window changed since its turns were read, it is processed again.
     """
@@ -171,7 +171,7 @@ def summarize(step_id: str, recalled: KeyedStream[Recalled], engine: Engine) -> 
             id_ = summary_id(ref, engine.config.strategy)
             if gapped.gone:
                 return Emission(ref.key, id_, gapped.revision, None)
-            if ref.final and id_ in engine.histories[ref.key].summary_ids:  # perhaps since this began
+            if ref.final and id_ in engine.histories[ref.key].summary_ids:  # perhaps finished in the meantime
                 body = await on_executor(partial(engine.histories.kept, ref.key, id_))
                 if body is not None:
                     engine.runtime.counters["reissued"] += 1
@@ -206,12 +206,12 @@ def summarize(step_id: str, recalled: KeyedStream[Recalled], engine: Engine) -> 
 
 @operator
 def raise_failure(step_id: str, *ups: Stream[Any], engine: Engine) -> None:
-    """When all results have been written, raise what a step or the source failed with.
+    """After all results have been written, raise the error of a step or the source, if there is one.
 
     Args:
         step_id: unique.
-        ups: the results.
-        engine: its runtime knows the failure.
+        ups: the streams of results.
+        engine: its runtime holds the failure.
     """
     end = EndSink()
     op.output("end", op.merge("results", *ups), end)
@@ -221,7 +221,7 @@ def raise_failure(step_id: str, *ups: Stream[Any], engine: Engine) -> None:
 
 @operator
 def settle(step_id: str, done: KeyedStream[X], engine: Engine) -> KeyedStream[X]:
-    """Count windows as done, so that the source may go on."""
+    """Count windows as done, so that the source can continue."""
 
     def count_down(item: tuple[str, X]) -> tuple[str, X]:
         engine.runtime.pending.add(-1)
@@ -277,7 +277,7 @@ async def _recall(engine: Engine, item: Gapped) -> Recalled:
 
 
 async def _write(engine: Engine, item: Recalled) -> Summary | None:
-    """The summary; None where the window was changed since its gaps were found."""
+    """Write the summary; None if the window has changed since its gaps were found."""
     started = time.perf_counter()
     gapped, history = item.gapped, engine.histories[item.gapped.window.ref.key]
     live = _live(engine, gapped.window, gapped.revision)
@@ -313,7 +313,7 @@ def _revision(body: bytes) -> int:
 
 
 def _live(engine: Engine, window: Window, revision: int) -> Window:
-    """The window with its turns as they are now, read at a revision of the channel."""
+    """The window with its current turns, read at a revision of the channel."""
     turns = tuple(window.turns or engine.histories.window_turns(window.ref))
     return Window(replace(window.ref, revision=revision), turns).live
 

@@ -103,9 +103,8 @@ def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], 
             except Exception as err:
                 if not stop.signal or user_error_line(err) is None:
                     raise
-                click.echo(
-                    f"stopped: {user_error_line(err)}", err=True
-                )  # for example records that are sent again next time
+                # For example records that could not be sent: they are sent again next time.
+                click.echo(f"stopped: {user_error_line(err)}", err=True)
 
 
 def _run_local_cluster(settings: Settings, processes: int, counters: Counter[str]) -> None:

@@ -37,9 +37,7 @@ def maintained(store: LanceStore, settings: Settings) -> Iterator[None]:
     finally:
         done.set()
         if seconds:
-            thread.join(
-                _PATIENCE_SECONDS
-            )  # safe at any point: what it started takes effect completely or not at all
+            thread.join(_PATIENCE_SECONDS)  # may end anywhere: each write takes effect fully or not at all
 
 
 def _work(store: LanceStore, seconds: float, done: threading.Event) -> None:
@@ -47,9 +45,7 @@ def _work(store: LanceStore, seconds: float, done: threading.Event) -> None:
         started = time.monotonic()
         try:
             maintained = maintain(store)
-        except (
-            Exception
-        ) as err:  # keep the thread alive: without maintenance, deleted text would stay in files
+        except Exception as err:  # keep the thread: without maintenance, deleted text stays in files
             _LOG.warning("maintenance failed: %s", err if isinstance(err, StoreError) else repr(err))
             continue
         if maintained is not None:

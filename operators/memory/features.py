@@ -76,10 +76,8 @@ _AGE_SCALE, _DECAY_TOKENS = 64, 800
 _WEAK_QUERIES = 6
 _FLOOR = -8.0
 _BEST = 3
-_SAID, _UNSAID = (
-    0.5,
-    0.25,
-)  # weights of a word that another query or the window has, and of one that neither has
+# Weights of a word that another query or the window has, and of one that neither has.
+_SAID, _UNSAID = 0.5, 0.25
 
 
 @dataclass(frozen=True, slots=True)

@@ -402,9 +402,8 @@ def test_a_channel_from_two_partitions_stops_the_engine_unless_that_is_accepted(
         assert code == 2
         (line,) = [line for line in lines if line.startswith("Error:")]
         assert line in [
-            f"Error: default/c comes from {made.messages}:{second} and came from {made.messages}:{first}: "
-            "key the topic by channel, or set scattered_channels, with which a replay may give other "
-            "summary ids"
+            f"Error: default/c is in {made.messages}:{second} but was in {made.messages}:{first} before: "
+            "key the topic by channel, or set scattered_channels (a replay may then give other summary ids)"
             for first, second in ((0, 3), (3, 0))
         ]
         assert "Traceback" not in engine.said
