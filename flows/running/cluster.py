@@ -198,22 +198,22 @@ class _Worker:
 def _watch(workers: Sequence[_Worker], stopping: threading.Event, errors: Sequence[str]) -> None:
     """Wait until all workers have ended; stop them on request or when one fails."""
     running = {worker: worker.process for worker in workers if worker.process is not None}
-    told: float | None = None
+    asked_at: float | None = None
     cause: list[str] = []  # errors after the request to stop are its consequences
     while running:
         failed = errors or any(worker.failure is not None for worker in workers)
-        if (stopping.is_set() or failed) and told is None:
-            told, cause = time.monotonic(), list(errors)
+        if (stopping.is_set() or failed) and asked_at is None:
+            asked_at, cause = time.monotonic(), list(errors)
             for worker in running:
                 worker.stop()
-        if told is not None and time.monotonic() - told > _PATIENCE_SECONDS:
+        if asked_at is not None and time.monotonic() - asked_at > _PATIENCE_SECONDS:
             for process in running.values():
                 process.kill()  # still starting, or stuck in a call: nothing recorded is lost
         for worker, process in list(running.items()):
             with suppress(subprocess.TimeoutExpired):
                 code = process.wait(0.1)
                 del running[worker]
-                if code and told is None:
+                if code and asked_at is None:
                     for other in running:
                         other.stop()
                     worker.end()
