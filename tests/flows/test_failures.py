@@ -1,4 +1,4 @@
-"""A part that fails makes the whole run fail with the part's own error, and the next run goes on."""
+"""If a part fails, the whole run fails with that part's error, and the next run continues."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHAT = [post(number, text) for number, text in enumerate(TEXTS)]
 
 
 class Lost(Exception):
-    """What a broken part raises."""
+    """The error of a broken part."""
 
 
 class BrokenGaps:
@@ -99,7 +99,7 @@ Made = tuple[Engine, Any, Any]
 
 
 def broken(part: str, store: InMemoryStore, sink: Any) -> Made:
-    """An engine, a source and a sink of which one part fails."""
+    """An engine, a source and a sink, one of which fails."""
     source = TestingSource(CHAT, 1)
     match part:
         case "detector":
@@ -129,7 +129,7 @@ def test_a_broken_part_makes_the_run_fail_with_its_error(part: str, main: Callab
 
 @pytest.mark.parametrize("part", ["detector", "summary stage", "store", "source", "sink"])
 @pytest.mark.parametrize("interval", [timedelta(0), timedelta(seconds=10)], ids=["each", "last"])
-def test_the_run_after_the_fix_makes_what_an_undisturbed_one_makes(
+def test_the_run_after_the_fix_gives_the_same_results_as_an_uninterrupted_one(
     part: str, interval: timedelta, tmp_path: Path
 ) -> None:
     def run(engine: Engine, source: Any, sink: Any) -> None:
@@ -183,7 +183,7 @@ class _EndlessPartition(StatelessSourcePartition[Received]):
         return [post(self.number % 60, f"message {self.number}")]
 
 
-def test_a_failed_step_ends_a_source_that_knows_nothing_of_the_engine() -> None:
+def test_a_failed_step_ends_a_source_without_a_feed() -> None:
     flow = summarize_flow(
         Engine(InMemoryStore(), CONFIG, gaps=BrokenGaps()), Endless(), TestingSink([]), TestingSink([])
     )
@@ -192,6 +192,6 @@ def test_a_failed_step_ends_a_source_that_knows_nothing_of_the_engine() -> None:
     assert [type(err) for err in causes(failed.value)][-1] is Lost
 
 
-def test_an_object_that_is_no_source_is_refused() -> None:
+def test_an_object_that_is_not_a_source_is_refused() -> None:
     with pytest.raises(TypeError, match="is not a Bytewax source"):
         summarize_flow(Engine(InMemoryStore()), object(), TestingSink([]), TestingSink([]))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The dataflow as Bytewax draws it, and the step ids that the recovery store is keyed by."""
+"""The dataflow as Bytewax draws it, and the step ids used as keys in the recovery store."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_drawing_of_the_dataflow_is_the_figure() -> None:
     ids=["summarize", "ingest"],
 )
 def test_the_ids_of_steps_with_state_never_change(flow: Dataflow, stateful: list[str]) -> None:
-    """The recovery store is keyed by them."""
+    """The recovery store uses them as keys."""
     rendered = list(steps_within(to_rendered(flow).substeps))
     assert [step.step_id for step in rendered if step.op_type == "stateful_batch"] == stateful
     assert [step.step_id for step in rendered if step.op_type == "input"] == [

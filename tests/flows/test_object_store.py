@@ -10,7 +10,7 @@ __all__ = ["address", "endpoint"]
 FAST = ("--embedding-model", "none", "--strategy", "sparse", "--window", "256")
 
 
-def test_a_history_in_an_object_store_is_gone_on_with(address: str, tmp_path: Path) -> None:
+def test_a_history_in_an_object_store_is_continued(address: str, tmp_path: Path) -> None:
     chat = tmp_path / "chat.jsonl"
     write_chat(chat, ["a", "b"], 60)
     run("ingest", chat, "--store", address, *FAST[:2], *FAST[4:])

@@ -46,7 +46,7 @@ class SlowWriting:
 
 
 def engine_with(writing: SlowWriting, pending_limit: int = 256) -> Engine:
-    """Every message is a window, and there is no embedding and no memory."""
+    """Settings in which every message is a window, without embedding or memory."""
     config = EngineConfig(cutter=WindowCutter(turns=1), strategy="none", pending_limit=pending_limit)
     return Engine(InMemoryStore(), config, summaries=writing)
 
@@ -54,7 +54,7 @@ def engine_with(writing: SlowWriting, pending_limit: int = 256) -> Engine:
 def replay(
     engine: Engine, path: Path, channels: Sequence[str], watch: Callable[[], None] = lambda: None
 ) -> tuple[float, list[bytes]]:
-    """One message for each channel name, through the whole flow; seconds and summaries."""
+    """Send one message per channel through the whole flow; returns the seconds and the summaries."""
     message = {"ts": "2026-03-02T09:00:00Z", "author": "Ana", "text": "We wait."}
     lines = [json.dumps({**message, "channel": name, "id": f"m{n}"}) for n, name in enumerate(channels)]
     path.write_text("\n".join(lines))
@@ -88,7 +88,7 @@ def test_two_hundred_channels_with_calls_of_two_seconds_take_two_rounds_of_calls
     assert best < 5
 
 
-def test_the_source_waits_when_the_server_is_slower_than_the_stream(tmp_path: Path) -> None:
+def test_the_source_waits_if_the_server_is_slower_than_the_stream(tmp_path: Path) -> None:
     writing = SlowWriting(0.02, asyncio.Semaphore(4))
     engine, ahead = engine_with(writing, pending_limit=16), list[int]()
 

@@ -1,4 +1,4 @@
-"""An engine of a store alone, its configuration, and its feed for sources that know nothing of it."""
+"""An engine with only a store, its configuration, and its feed for sources that do not use it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def post(number: int, text: str) -> Received:
     return Received(raw, (("line", number),), raw)
 
 
-def test_an_engine_of_a_store_alone_needs_no_model_and_no_vectors() -> None:
+def test_an_engine_with_only_a_store_needs_no_model_and_no_vectors() -> None:
     out, letters = list[tuple[str, Emission]](), list[DeadLetter]()
     source = TestingSource([post(1, "The pump on quay four leaks."), post(2, "Lunch at noon.")])
     run_main(summarize_flow(Engine(InMemoryStore()), source, TestingSink(out), TestingSink(letters)))
@@ -51,7 +51,7 @@ def test_a_strategy_that_the_engine_cannot_use_is_refused_at_once(strategy: str,
     assert str(refused.value).startswith(message)
 
 
-def test_a_configuration_does_not_change() -> None:
+def test_a_configuration_is_immutable() -> None:
     config = EngineConfig()
     with pytest.raises(FrozenInstanceError):
         config.budget = 1  # type: ignore[misc]
@@ -70,7 +70,7 @@ class _Words(StatelessSourcePartition[str]):
 
 
 def parts(feed: Feed) -> list[Any]:
-    """A partition of each kind of source that the engine steers."""
+    """A partition of each kind of source that the engine can pause and stop."""
     keeping: Any = fed(TestingSource(["pump"]), feed)
     stateless: Any = fed(Words(), feed)
     (name,) = keeping.list_parts()
@@ -93,7 +93,7 @@ def test_any_source_waits_while_the_engine_is_busy_and_ends_when_it_stops(kind: 
         part.next_batch()
 
 
-def test_a_source_that_asks_the_engine_itself_is_left_alone() -> None:
+def test_a_source_that_uses_the_feed_itself_is_not_wrapped() -> None:
     engine = Engine(InMemoryStore())
     source = TestingSource(["pump"])
     source.feed = engine.feed  # type: ignore[attr-defined]

@@ -75,7 +75,7 @@ def test_an_optional_field_that_is_null_is_absent() -> None:
     assert parse_message({**POST, "thread": None, "reply_to": None, "permalink": None}) == parse_message(POST)
 
 
-def test_a_message_without_a_namespace_gets_that_of_its_source() -> None:
+def test_a_message_without_a_namespace_gets_its_sources_namespace() -> None:
     assert parse_message(POST, namespace="acme").key == ChannelKey("acme", "general")
 
 

@@ -47,7 +47,7 @@ GAP = {
 
 @dataclass
 class Model:
-    """Gives the scripted answers in order: a JSON object, or an error."""
+    """Returns the scripted answers in order: a JSON object, or an error."""
 
     script: list[object]
     asked: list[Prompt] = field(default_factory=list)
@@ -91,7 +91,9 @@ def test_gaps_that_a_guard_drops_are_counted() -> None:
         (BudgetSpent("spent"), "budget"),
     ],
 )
-def test_without_a_models_gaps_the_rules_find_them_and_it_is_said(error: LLMError, degraded: str) -> None:
+def test_if_the_model_fails_the_rules_find_gaps_and_the_reason_is_given(
+    error: LLMError, degraded: str
+) -> None:
     rules = RuleGaps(RulesDetector())
     found = asyncio.run(ModelGaps(Model([error]), "tiny", rules).detect(WINDOW, max_gaps=8))
     assert found.gaps == RulesDetector().detect(WINDOW, max_gaps=8)
@@ -99,12 +101,12 @@ def test_without_a_models_gaps_the_rules_find_them_and_it_is_said(error: LLMErro
     assert found.usage == (Usage(50, 60) if isinstance(error, BadAnswer) else Usage())
 
 
-def test_without_a_fallback_the_failure_is_the_callers() -> None:
+def test_without_a_fallback_the_error_is_raised() -> None:
     with pytest.raises(LLMUnavailable):
         asyncio.run(ModelGaps(Model([LLMUnavailable("gone")]), "tiny", None).detect(WINDOW, max_gaps=8))
 
 
-def test_a_supported_summary_is_taken_as_it_is() -> None:
+def test_a_supported_summary_is_used_unchanged() -> None:
     model = Model([{"summary": " The leaking pump on quay four is replaced on Friday for 640 euros. "}])
     written = write(model)
     assert written.text == "The leaking pump on quay four is replaced on Friday for 640 euros."
@@ -114,7 +116,7 @@ def test_a_supported_summary_is_taken_as_it_is() -> None:
     assert "memory begins" in model.asked[0].user
 
 
-def test_an_unsupported_number_is_told_to_the_model_once() -> None:
+def test_the_model_is_asked_once_more_about_an_unsupported_number() -> None:
     model = Model([{"summary": "The pump costs 900 euros."}, {"summary": "The pump costs 640 euros."}])
     written = write(model)
     assert (written.text, written.unsupported) == ("The pump costs 640 euros.", ())
@@ -123,14 +125,14 @@ def test_an_unsupported_number_is_told_to_the_model_once() -> None:
     assert "900" not in model.asked[0].system
 
 
-def test_a_summary_that_stays_unsupported_is_marked_with_the_spans() -> None:
+def test_a_summary_that_stays_unsupported_is_marked_with_its_spans() -> None:
     written = write(Model([{"summary": "It costs 900 euros."}, {"summary": "It costs 800 euros."}]))
     assert (written.kind, written.text) == ("abstractive", "It costs 900 euros.")
     (span,) = written.unsupported
     assert "900" in span
 
 
-def test_or_replaced_by_the_extractive_one() -> None:
+def test_a_summary_that_stays_unsupported_can_be_replaced_by_the_extractive_one() -> None:
     model = Model([{"summary": "It costs 900 euros."}, {"summary": "It costs 800 euros."}])
     written = write(model, replace_unsupported=True)
     assert (written.kind, written.degraded) == ("extractive", "summary: unsupported")
@@ -147,12 +149,12 @@ def test_a_failing_second_try_keeps_the_marked_first_summary() -> None:
     ("error", "degraded"),
     [(LLMUnavailable("gone", "server"), "summary: server"), (BudgetSpent("spent"), "budget")],
 )
-def test_without_a_models_summary_the_extractive_one_says_why(error: LLMError, degraded: str) -> None:
+def test_if_the_model_fails_the_extractive_summary_gives_the_reason(error: LLMError, degraded: str) -> None:
     written = write(Model([error]))
     digest = ExtractiveSummarizer().summarize(WINDOW.turns, GAPS, resolve_gaps(WINDOW.turns, GAPS, MEMORY))
     assert (written.text, written.kind, written.degraded) == (digest.text, "extractive", degraded)
 
 
-def test_or_the_failure_is_the_callers() -> None:
+def test_if_the_model_fails_the_error_can_be_raised_instead() -> None:
     with pytest.raises(LLMUnavailable):
         write(Model([LLMUnavailable("gone")]), fail=True)

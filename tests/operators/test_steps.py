@@ -41,7 +41,7 @@ from support.building import KEY, HashingEmbedder
 
 
 class Pronouns:
-    """Takes every turn with the word `it` for a gap."""
+    """Reports a gap in every turn with the word `it`."""
 
     name = "pronouns"
 
@@ -76,7 +76,7 @@ def engine_over(
     runtime: Runtime | None = None,
     **changes: Any,
 ) -> Engine:
-    """An engine as a process makes it: nothing but the store is left of earlier runs."""
+    """An engine as a new process would build it: only the store remains of earlier runs."""
     histories = Histories(store, HashingEmbedder(), Chunker())
     config = EngineConfig(**{"cutter": WindowCutter(turns=2), "strategy": strategy, **changes})
     return Engine(
@@ -107,7 +107,7 @@ def received(raw: bytes, line: int = 1) -> Received:
 def run(
     engine: Engine, items: Iterable[object], recovery: RecoveryConfig | None = None
 ) -> tuple[list[bytes], list[DeadLetter]]:
-    """The summary bodies in the order they came out, and the dead letters."""
+    """The summary bodies in the order they were emitted, and the dead letters."""
     emissions, rejects = run_for_emissions(engine, items, recovery)
     return [emission.body for emission in emissions if emission.body is not None], rejects
 
@@ -115,7 +115,7 @@ def run(
 def run_for_emissions(
     engine: Engine, items: Iterable[object], recovery: RecoveryConfig | None = None
 ) -> tuple[list[Emission], list[DeadLetter]]:
-    """What came out, in its order, and the dead letters."""
+    """The emissions in order, and the dead letters."""
     out, rejects = list[tuple[str, Emission]](), list[DeadLetter]()
     source: TestingSource[Any] = TestingSource(items)
     flow = summarize_flow(engine, source, TestingSink(out), TestingSink(rejects))
@@ -141,7 +141,7 @@ CHAT = [
 ]
 
 
-def test_windows_that_are_embedded_together_get_the_summaries_that_each_gets_alone() -> None:
+def test_windows_embedded_together_get_the_same_summaries_as_windows_embedded_alone() -> None:
     chat = [
         *(post(number, f"it is pump {number % 7}", "ab"[number % 2]) for number in range(24)),
         edit(2, "it was a valve", channel="a"),
@@ -205,14 +205,14 @@ def test_a_memory_comes_from_before_its_window() -> None:
     assert second.tokens["memory"] == sum(entry.tokens for entry in second.memory)
 
 
-def test_a_repetition_is_counted_and_makes_no_turn() -> None:
+def test_a_duplicate_is_counted_and_makes_no_turn() -> None:
     engine = engine_over(InMemoryStore())
     bodies, rejects = run(engine, [CHAT[0], CHAT[0], CHAT[1], CHAT[0], CHAT[2]])
     assert ids(bodies) == ["default/general:0-1:remember", "default/general:2-2:remember"]
     assert (engine.runtime.counters["duplicates"], engine.runtime.counters["turns"], rejects) == (2, 3, [])
 
 
-def test_what_cannot_be_a_turn_becomes_a_dead_letter_and_costs_no_valid_message() -> None:
+def test_an_invalid_message_becomes_a_dead_letter_and_valid_ones_are_unaffected() -> None:
     engine = engine_over(InMemoryStore())
     unreadable = Received(MessageError("not UTF-8"), (("file", "a.jsonl"), ("line", 7)), b"\xff")
     contradiction = post(0, "we ordered nothing")
@@ -234,7 +234,7 @@ def test_a_flush_closes_the_open_window_and_an_empty_one_does_nothing() -> None:
     assert [(s.window.turns, s.final) for s in summaries] == [(["m0"], True), (["m1"], False)]
 
 
-def test_channels_are_numbered_and_remembered_apart() -> None:
+def test_channels_have_separate_numbers_and_memories() -> None:
     store = InMemoryStore()
     items = [
         post(0, "we ordered a pump", "a"),
@@ -263,7 +263,7 @@ def test_a_second_run_over_the_same_store_emits_the_same_bytes() -> None:
     assert len(store.load(KEY).windows) == 2
 
 
-def test_a_run_goes_on_where_the_last_one_stopped() -> None:
+def test_a_run_continues_where_the_last_one_stopped() -> None:
     store = InMemoryStore()
     first, _ = run(engine_over(store), CHAT[:3])
     second, _ = run(engine_over(store), CHAT)
@@ -276,7 +276,7 @@ def test_a_run_goes_on_where_the_last_one_stopped() -> None:
     assert second[0] == first[0]
 
 
-def test_another_strategy_over_the_same_store_makes_summaries_of_the_same_windows() -> None:
+def test_another_strategy_over_the_same_store_summarises_the_same_windows() -> None:
     store = InMemoryStore()
     run(engine_over(store), CHAT[:4])
     engine = engine_over(store, strategy="recent")
@@ -300,7 +300,7 @@ def test_memories_of_every_strategy_are_verbatim_and_within_the_budget(strategy:
             assert entry.text == texts[entry.id][slice(*entry.span) if entry.span else slice(None)]
 
 
-def test_a_step_that_fails_stops_the_flow_in_good_order_and_keeps_what_was_done() -> None:
+def test_a_failing_step_stops_the_flow_in_an_orderly_way_and_keeps_finished_results() -> None:
     store = InMemoryStore()
     engine = engine_over(store, detector=Broken(), runtime=Runtime(raises=False))
     bodies, _ = run(engine, CHAT)
@@ -322,7 +322,7 @@ def recovery(tmp_path: Path) -> RecoveryConfig:
     return RecoveryConfig(tmp_path)
 
 
-def test_a_run_that_is_aborted_goes_on_without_a_lost_or_a_second_window(recovery: RecoveryConfig) -> None:
+def test_an_aborted_run_continues_without_losing_or_repeating_a_window(recovery: RecoveryConfig) -> None:
     items = [*CHAT[:3], TestingSource.ABORT(), *CHAT[3:], TestingSource.ABORT(), flush(), post(5, "fine")]
     store, bodies = InMemoryStore(), list[bytes]()
     for _ in range(3):
@@ -345,7 +345,7 @@ class Unwritten:
 
 
 class Pathless(pickle.Unpickler):
-    """Reads Bytewax's pickles as long as they name no class or function."""
+    """Reads Bytewax's pickles, but fails if they name a class or function."""
 
     def find_class(self, module: str, name: str) -> Any:
         pytest.fail(f"the recovery store names {module}.{name}")
@@ -355,7 +355,7 @@ class Pathless(pickle.Unpickler):
 def test_the_recovery_store_names_no_class_of_the_program(
     strategy: str, recovery: RecoveryConfig, tmp_path: Path
 ) -> None:
-    """So that every module may move from one release to the next."""
+    """So every module can be moved in a later release."""
     store = InMemoryStore()
     runtime = Runtime(raises=False)
     stopped = engine_over(store, strategy=strategy, summaries=Unwritten(), runtime=runtime)
@@ -376,7 +376,7 @@ def test_the_recovery_store_names_no_class_of_the_program(
     assert set(ids(again)) == {f"default/general:{place}:{strategy}" for place in ("0-1", "2-3", "4-4")}
 
 
-def test_state_of_an_older_release_is_refused_in_one_line_and_stays(
+def test_state_of_an_older_release_is_refused_in_one_line_and_kept(
     recovery: RecoveryConfig, tmp_path: Path
 ) -> None:
     def kept() -> list[tuple[object, ...]]:
@@ -428,7 +428,7 @@ def delete(number: int, minute: int = 55, channel: str = "general") -> Received:
 
 
 def newest(emissions: Iterable[Emission]) -> dict[str, bytes | None]:
-    """What a compacted topic keeps: the last record of each key; and that revisions rise along it."""
+    """The last record of each key, as a compacted topic keeps it; also checks that revisions increase."""
     kept, revisions = dict[str, bytes | None](), dict[str, int]()
     for emission in emissions:
         assert emission.revision >= revisions.get(emission.summary_id, 0)
@@ -438,7 +438,7 @@ def newest(emissions: Iterable[Emission]) -> dict[str, bytes | None]:
     return kept
 
 
-def test_a_deletion_reissues_the_summaries_that_used_the_message_and_leaves_no_word_of_it() -> None:
+def test_a_deletion_reissues_the_summaries_that_used_the_message_and_erases_its_words() -> None:
     store = InMemoryStore()
     chat = [post(0, "we ordered a xyzzy pump"), *CHAT[1:4], flush()]
     emissions, _ = run_for_emissions(engine_over(store), chat)
@@ -465,7 +465,7 @@ def test_a_window_whose_every_message_was_deleted_becomes_a_tombstone() -> None:
     assert newest(again) == newest(emissions)
 
 
-def test_an_edit_reissues_with_the_new_text_and_one_that_changes_nothing_does_not() -> None:
+def test_an_edit_reissues_summaries_with_the_new_text_unless_it_changes_nothing() -> None:
     store = InMemoryStore()
     engine = engine_over(store)
     emissions, _ = run_for_emissions(
@@ -488,11 +488,11 @@ def test_without_reissue_a_deletion_still_erases_what_is_kept() -> None:
     assert b"xyzzy" not in b"".join(kept.body for kept in store.summaries[KEY].values())
 
 
-def test_a_change_reaches_windows_that_are_still_on_their_way() -> None:
-    """Windows close, and a message of theirs is deleted before their summaries are written."""
+def test_a_change_reaches_windows_that_are_still_in_flight() -> None:
+    """A message is deleted after its window has closed but before its summary is written."""
 
     class Late(ExtractiveWriting):
-        """Writes only when the deletion has been applied."""
+        """Writes only after the deletion has been applied."""
 
         async def write(self, *what: Any) -> Any:
             while not engine.histories[KEY].revision:
@@ -506,7 +506,7 @@ def test_a_change_reaches_windows_that_are_still_on_their_way() -> None:
     assert not any(b"xyzzy" in (emission.body or b"") for emission in emissions)
 
 
-def test_a_deletion_and_an_edit_may_come_before_their_message() -> None:
+def test_a_deletion_and_an_edit_can_arrive_before_their_message() -> None:
     store = InMemoryStore()
     engine = engine_over(store)
     stream = [delete(0), delete(0), edit(1, "lunch at one"), delete(7), *CHAT[:3], post(3, "fine")]
@@ -517,7 +517,7 @@ def test_a_deletion_and_an_edit_may_come_before_their_message() -> None:
     assert (engine.runtime.counters["duplicates"], engine.runtime.counters["unposted"]) == (1, 1)
 
 
-def test_an_aborted_run_with_changes_ends_like_an_undisturbed_one(recovery: RecoveryConfig) -> None:
+def test_an_aborted_run_with_changes_ends_like_an_uninterrupted_one(recovery: RecoveryConfig) -> None:
     stream = [*CHAT[:2], delete(0), CHAT[2], edit(2, "is it there"), CHAT[3], CHAT[4], edit(1, "at one")]
     stream += [delete(3), flush(), edit(4, "it is early", 57), post(5, "ok"), flush()]
     whole = newest(run_for_emissions(engine_over(InMemoryStore()), stream)[0])
@@ -538,7 +538,7 @@ def test_an_aborted_run_with_changes_ends_like_an_undisturbed_one(recovery: Reco
     }
 
 
-def test_silence_on_the_wall_clock_closes_a_window_of_a_live_stream_alone() -> None:
+def test_wall_clock_silence_closes_windows_only_of_a_live_stream() -> None:
     def summaries(*, live: bool) -> list[Summary]:
         engine = engine_over(InMemoryStore(), cutter=WindowCutter(idle=timedelta(milliseconds=50)))
         if live:
@@ -581,7 +581,7 @@ def test_messages_within_the_lateness_are_put_in_order_and_later_ones_are_marked
 
 def test_a_reissue_that_was_kept_but_not_sent_is_sent_after_a_restart(recovery: RecoveryConfig) -> None:
     class Broken(TestingSink[Any]):
-        """A sink that has gone when the reissue comes."""
+        """A sink that fails when the reissue arrives."""
 
         def build(self, *place: Any) -> Any:
             inner = super().build(*place)
@@ -608,7 +608,7 @@ def test_a_reissue_that_was_kept_but_not_sent_is_sent_after_a_restart(recovery: 
     assert b"xyzzy" not in last
 
 
-def test_the_state_in_flight_holds_no_body_and_a_body_erased_meanwhile_is_made_anew() -> None:
+def test_the_state_in_flight_holds_no_body_and_an_erased_body_is_written_again() -> None:
     store = InMemoryStore()
     run(engine_over(store), CHAT[:4])
     engine = engine_over(store)

@@ -26,7 +26,7 @@ LOADED_BY_SETTINGS = ("pydantic",)
 def commands(
     command: click.Command = main, context: click.Context | None = None
 ) -> Iterator[tuple[str, list[click.Parameter]]]:
-    """Every command by its path, with its parameters as its help shows them."""
+    """Every command by its path, with its parameters as shown by its help."""
     context = click.Context(command, context, info_name=command.name if context else "backscroll")
     yield context.command_path, command.get_params(context)
     if isinstance(command, click.Group):
@@ -114,7 +114,7 @@ def test_every_option_has_a_help_text_that_is_a_sentence() -> None:
         ("reissue", ["--reissue"], type(click.BOOL), None),
     ],
 )
-def test_the_type_of_an_option_is_that_of_its_setting(
+def test_an_option_has_the_type_of_its_setting(
     name: str, flags: list[str], type_: type, shown: str | None
 ) -> None:
     option = SettingOption(name, required=False)
@@ -122,7 +122,7 @@ def test_the_type_of_an_option_is_that_of_its_setting(
 
 
 def given(option: click.Option, *arguments: str) -> Any:
-    """What a command gets for an option."""
+    """The value that a command receives for an option."""
     command = click.Command("try", params=[option], callback=lambda **options: options[option.name])
     return command.main(list(arguments), standalone_mode=False)
 

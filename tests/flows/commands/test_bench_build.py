@@ -28,7 +28,7 @@ LEAN = {40: "It lands there on Monday, says Ana.", 45: "I bought red paint, as a
 
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A channel of three full windows of about 20 messages; the third leans on the first."""
+    """A channel of three full windows of about 20 messages; the third refers to the first."""
     path = tmp_path_factory.mktemp("chat") / "chat.jsonl"
     lines = []
     for number in range(66):
@@ -175,7 +175,7 @@ def test_a_chat_becomes_a_benchmark_that_can_be_measured(
     assert (ideal["gaps"], ideal["all"]) == (2, 1)
 
 
-def test_a_build_that_is_killed_goes_on_without_asking_an_answered_question_again(
+def test_a_killed_build_continues_without_repeating_answered_questions(
     servers: list[ChatServer], chat: Path, tmp_path: Path
 ) -> None:
     urls = [server.url for server in servers]
@@ -281,7 +281,7 @@ def test_an_annotator_that_answers_badly_twice_abstains(
     assert (files(out), len(servers[0].requests)) == (before, asked)
 
 
-def test_an_interrupt_ends_the_build_in_good_order_and_it_goes_on(
+def test_an_interrupted_build_ends_in_an_orderly_way_and_continues_later(
     servers: list[ChatServer], chat: Path, tmp_path: Path
 ) -> None:
     def interrupt(request: dict[str, Any]) -> object:
@@ -302,7 +302,7 @@ def test_an_interrupt_ends_the_build_in_good_order_and_it_goes_on(
     assert files(out) == whole
 
 
-def test_a_dry_run_asks_and_writes_nothing(chat: Path, tmp_path: Path) -> None:
+def test_a_dry_run_sends_and_writes_nothing(chat: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [*arguments(chat, out, "http://127.0.0.1:9", "http://127.0.0.1:9"), "--dry-run"]
     done = CliRunner().invoke(main, command)
@@ -312,7 +312,7 @@ def test_a_dry_run_asks_and_writes_nothing(chat: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_what_cannot_be_built_is_said_in_one_line(
+def test_a_build_that_cannot_start_fails_with_one_line(
     servers: list[ChatServer], chat: Path, tmp_path: Path
 ) -> None:
     url, out = servers[0].url, tmp_path / "out"
@@ -335,7 +335,7 @@ def test_what_cannot_be_built_is_said_in_one_line(
         assert "Traceback" not in done.output
 
 
-def test_a_key_goes_to_its_server_alone(servers: list[ChatServer], chat: Path, tmp_path: Path) -> None:
+def test_a_key_is_sent_only_to_its_own_server(servers: list[ChatServer], chat: Path, tmp_path: Path) -> None:
     keys = {servers[0].url: "first", servers[2].url: "third"}
     env = {"BACKSCROLL_LLM_API_KEYS": json.dumps(keys), "BACKSCROLL_LLM_API_KEY": "everywhere"}
     assert build(chat, tmp_path / "out", *(server.url for server in servers), env=env).exit_code == 0

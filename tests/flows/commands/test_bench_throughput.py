@@ -1,4 +1,4 @@
-"""`backscroll bench throughput` runs the real flow, each way in a process of its own."""
+"""`backscroll bench throughput` runs the real flow, each way in a separate process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backscroll.flows.cli.main import main
 SAMPLE = Path(__file__).resolve().parents[3] / "samples" / "harbor.jsonl"
 
 
-def test_a_run_is_told_in_messages_and_in_shares_of_work(tmp_path: Path) -> None:
+def test_a_report_shows_messages_and_shares_of_work(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"
     asked = ["bench", "throughput", str(SAMPLE), "--messages", "120", "--channels", "2", "--processes", "1"]
     result = CliRunner().invoke(main, [*asked, "--way", "recent, no gaps", "--json", str(out)])
@@ -36,13 +36,13 @@ def test_the_chat_to_measure_with_has_the_texts_of_the_files_in_runs_of_a_channe
     assert rows[0]["text"] == json.loads(SAMPLE.read_text().splitlines()[0])["text"]
 
 
-def test_shares_are_of_the_working_threads_time() -> None:
+def test_shares_are_of_the_worker_threads_time() -> None:
     figures = Figures(1000, 40, 1, 2.0, 4.0, {"record": 3.0, "store": 1.0}, 2.0)
     (cells,) = zip(*(column.cells for column in throughput_table([("a way", figures)]).columns), strict=True)
     assert cells == ("a way", "1", "500", "250", "50%", "75%", "25%")
 
 
-def test_a_way_that_there_is_not_is_refused_in_one_line() -> None:
+def test_an_unknown_way_is_refused_in_one_line() -> None:
     result = CliRunner().invoke(main, ["bench", "throughput", str(SAMPLE), "--way", "fast"])
     assert result.exit_code == 2
     assert result.output.startswith("Error: --way 'fast' does not exist: use one of 'recent, no gaps', ")

@@ -1,4 +1,4 @@
-"""Catching up as a command: on the sample chats, from a store, and with a model."""
+"""The catch-up command: on the sample chats, from a store, and with a model."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_single_message_is_quoted() -> None:
     assert "> 13:21 Bram: moaning resumes tomorrow in #harbor  (m479)" in catchup(*HARBOR, "--since", "m478")
 
 
-def test_right_to_left_text_and_emoji_survive_and_nothing_steers_the_reader(tmp_path: Path) -> None:
+def test_right_to_left_text_and_emoji_survive_and_control_characters_do_not(tmp_path: Path) -> None:
     said = [
         "مرحبا 👩‍🚀، الاجتماع غدا الساعة 10؟",
         f"{HEBREW} \u202e \u001b[31m <b>*x*</b> 🎉",

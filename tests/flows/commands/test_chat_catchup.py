@@ -35,7 +35,7 @@ def message(number: int, person: str, text: str, channel: str = "general") -> di
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Three messages in the store, and these and three more in the inbox; another channel beside them."""
+    """Three messages in the store, the same and three more in the inbox, and a second channel."""
     folder = tmp_path_factory.mktemp("catchup")
     stored = [message(number, "Ana", text) for number, text in enumerate(STORED)]
     later = [message(number, "Ana", text) for number, text in enumerate(LATER, start=3)]
@@ -63,7 +63,7 @@ def ask(
     return asyncio.run(catchup.answer(ChatRequest(channel, f"U-{name}", name, since), limit))
 
 
-def test_the_store_and_what_came_after_it_are_one_answer_with_links(settings: Settings) -> None:
+def test_the_store_and_newer_messages_give_one_answer_with_links(settings: Settings) -> None:
     (answer,) = ask(settings, "1d")
     assert "We decided to use crane two." in answer
     assert "We agreed to ship on Monday &lt;early&gt;." in answer
@@ -71,14 +71,14 @@ def test_the_store_and_what_came_after_it_are_one_answer_with_links(settings: Se
     assert "secret" not in answer
 
 
-def test_what_is_for_the_person_who_asks_comes_first(settings: Settings) -> None:
+def test_items_for_the_person_who_asks_come_first(settings: Settings) -> None:
     (for_ben,) = ask(settings, "1d")
     (for_cem,) = ask(settings, "1d", name="Cem")
     assert for_ben.index("can you call the pilots?") < for_ben.index("crane two")  # and has never written
     assert for_cem.index("who signs?") < for_cem.index("crane two")
 
 
-def test_without_a_span_it_begins_after_the_persons_last_message(settings: Settings) -> None:
+def test_without_a_span_it_starts_after_the_persons_last_message(settings: Settings) -> None:
     (answer,) = ask(settings, "", name="Ana")
     assert answer.startswith("Nothing new from ")
     (answer,) = ask(settings, "m2")

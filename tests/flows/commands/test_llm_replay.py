@@ -63,13 +63,13 @@ def test_a_models_summaries_are_abstractive_and_count_its_tokens(
     assert f"{220 * len(found):,}  tokens of the language model" in report
 
 
-def test_calls_run_beside_each_other_up_to_the_limit(server: ChatServer, chat: Path) -> None:
+def test_calls_run_concurrently_up_to_the_limit(server: ChatServer, chat: Path) -> None:
     server.delay = 0.2
     replay(chat, "--llm", server.url, env=environment(BACKSCROLL_LLM_CONCURRENCY="5"))
     assert server.most_running == 5
 
 
-def test_a_server_that_goes_away_costs_no_window(
+def test_no_window_is_lost_if_the_server_goes_away(
     server: ChatServer, chat: Path, plain: dict[str, Any], tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
@@ -96,7 +96,7 @@ def test_a_server_that_goes_away_costs_no_window(
     assert len(server.requests) - asked <= 2 * (len(found) - len(finished)) * 2  # the provisional ones
 
 
-def test_or_windows_without_a_summary_become_dead_letters_and_are_made_up_for_later(
+def test_windows_without_a_summary_can_become_dead_letters_and_are_summarised_later(
     server: ChatServer, chat: Path, plain: dict[str, Any], tmp_path: Path
 ) -> None:
     store, letters = tmp_path / "store", tmp_path / "dead.jsonl"
@@ -156,7 +156,9 @@ def window(request: dict[str, Any]) -> str:
     return str(request["messages"][1]["content"])
 
 
-def test_a_recorded_run_is_repeated_without_a_server(server: ChatServer, chat: Path, tmp_path: Path) -> None:
+def test_a_recorded_run_can_be_repeated_without_a_server(
+    server: ChatServer, chat: Path, tmp_path: Path
+) -> None:
     cassette = tmp_path / "cassette.jsonl"
     live, _ = replay(chat, "--llm", server.url, "--record", cassette)
     calls = len(server.requests)
@@ -209,7 +211,7 @@ def test_a_model_that_cannot_be_used_stops_the_start_in_one_line(
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_that_is_not_there_stops_the_start_unless_the_models_are_named(chat: Path) -> None:
+def test_an_unreachable_server_stops_the_start_unless_the_models_are_named(chat: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -224,7 +226,7 @@ def test_a_server_that_is_not_there_stops_the_start_unless_the_models_are_named(
 
 
 def test_a_real_model_server_is_accounted_for_window_by_window(tmp_path: Path) -> None:
-    """A model this small proves the contract alone: every window has a record, whatever it wrote."""
+    """Such a small model only tests the contract: every window has a record, whatever the model wrote."""
     chat, gaps = tmp_path / "chat.jsonl", tmp_path / "gaps.jsonl"
     write_chat(chat, ["a"], 5)
     gaps.write_text("")  # recorded gaps, none: the model writes summaries alone
@@ -239,5 +241,5 @@ def test_a_real_model_server_is_accounted_for_window_by_window(tmp_path: Path) -
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """The environment of this process with a few variables more."""
+    """The environment of this process with some more variables."""
     return {**os.environ, **variables}

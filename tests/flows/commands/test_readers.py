@@ -1,4 +1,4 @@
-"""Exports through the command: what it says about what it left out."""
+"""Exports through the command: its report of what it left out."""
 
 from __future__ import annotations
 

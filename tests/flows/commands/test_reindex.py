@@ -1,4 +1,4 @@
-"""A store without vectors gets them, by the command that the refusal names."""
+"""The command in the error message adds vectors to a store without them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from support.commands import records, run, write_chat
 
 
-def test_the_command_that_a_refusal_names_makes_the_store_usable(tmp_path: Path) -> None:
+def test_the_command_in_the_error_makes_the_store_usable(tmp_path: Path) -> None:
     chat, store = tmp_path / "chat.jsonl", tmp_path / "store"
     write_chat(chat, ["a"], 100)
     run("ingest", chat, "--store", store, "--embedding-model", "none")
@@ -22,7 +22,7 @@ def test_the_command_that_a_refusal_names_makes_the_store_usable(tmp_path: Path)
     assert {record["models"]["embedding"] for record in found.values()} == {"all-MiniLM-L6-v2"}
 
 
-def test_a_directory_that_is_no_store_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_a_store_gives_a_one_line_error(tmp_path: Path) -> None:
     done = run("reindex", "--store", tmp_path / "nowhere", check=False)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

@@ -46,7 +46,7 @@ def start(chat: Path, out: Path, store: Path, *options: str) -> subprocess.Popen
 
 
 def wait_for(process: subprocess.Popen[str], out: Path, lines: int) -> None:
-    """Until the run has written some lines; it must still be running then."""
+    """Wait until the run has written some lines; it must still be running then."""
     deadline = time.monotonic() + 120
     while finished(out) < lines:
         assert process.poll() is None, process.stderr and process.stderr.read()
@@ -102,7 +102,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_summaries(
 
 
 @pytest.mark.timing
-def test_sigterm_stops_in_order_and_the_next_run_goes_on(
+def test_sigterm_stops_in_an_orderly_way_and_the_next_run_continues(
     chat: Path, whole: dict[str, Any], tmp_path: Path
 ) -> None:
     store, out = tmp_path / "store", tmp_path / "out.jsonl"
@@ -198,7 +198,7 @@ def test_a_second_file_continues_the_channels_of_the_first(tmp_path: Path) -> No
     assert records((tmp_path / "o2.jsonl").read_text().splitlines()) == whole
 
 
-def test_bad_lines_go_to_dead_letters_and_cost_no_valid_message(tmp_path: Path) -> None:
+def test_invalid_lines_go_to_dead_letters_and_valid_ones_are_unaffected(tmp_path: Path) -> None:
     path, letters = tmp_path / "chat.jsonl", tmp_path / "rejected.jsonl"
     good = {
         "channel": "a",
@@ -286,7 +286,7 @@ def test_a_store_in_use_is_refused(chat: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.timing
-def test_speed_replays_in_real_time_times_a_factor(tmp_path: Path) -> None:
+def test_speed_replays_at_a_multiple_of_real_time(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     write_chat(path, ["a"], 121)  # two minutes of chat
     started = time.monotonic()
@@ -322,7 +322,7 @@ def test_a_chat_can_come_from_standard_input(tmp_path: Path) -> None:
     assert (refused.returncode, "only one process can read standard input" in refused.stderr) == (2, True)
 
 
-def test_recorded_gaps_that_fit_no_window_are_said(tmp_path: Path) -> None:
+def test_recorded_gaps_that_match_no_window_are_reported(tmp_path: Path) -> None:
     path, gaps = tmp_path / "chat.jsonl", tmp_path / "gaps.jsonl"
     write_chat(path, ["a"], 3)
     gaps.write_text('{"dialogue": "other", "window": 0, "gaps": []}\n')
@@ -330,10 +330,10 @@ def test_recorded_gaps_that_fit_no_window_are_said(tmp_path: Path) -> None:
     assert "belongs to a window of these files: check its channels" in " ".join(done.stderr.split())
 
 
-def test_an_orderly_stop_leaves_the_store_alone_before_it_frees_it(
+def test_an_orderly_stop_finishes_its_writes_before_it_releases_the_store(
     chat: Path, whole: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Started again at once, the next run must not meet writes of the one that stops."""
+    """A run that starts at once must not meet writes of the one that is stopping."""
     store, out = tmp_path / "store", tmp_path / "out.jsonl"
     process = start(chat, out, store)
     wait_for(process, out, 5)

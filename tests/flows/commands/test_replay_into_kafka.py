@@ -53,7 +53,7 @@ def test_a_file_goes_into_a_topic_keyed_by_channel(broker: Broker, topic: str, t
     assert [parse_message(value) for value in general] == wanted
 
 
-def test_the_namespace_is_that_of_the_settings(broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_the_namespace_comes_from_the_settings(broker: Broker, topic: str, tmp_path: Path) -> None:
     broker.create(topic)
     path = chat(tmp_path / "chat.jsonl", MESSAGES[0])
     run("replay", path, "--namespace", "mine", "--into", f"kafka://{broker.address}/{topic}", cwd=tmp_path)
@@ -61,7 +61,7 @@ def test_the_namespace_is_that_of_the_settings(broker: Broker, topic: str, tmp_p
     assert record.key == b"mine/general"
 
 
-def test_the_pace_is_that_of_the_timestamps(broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_the_pace_follows_the_timestamps(broker: Broker, topic: str, tmp_path: Path) -> None:
     broker.create(topic)
     path = chat(tmp_path / "chat.jsonl", *(MESSAGES[number] for number in (0, 2, 3)))
     began = time.monotonic()
@@ -97,7 +97,7 @@ def test_a_target_is_a_url_of_brokers_and_a_topic(into: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("target", ["host:9092/messages", "host:9092"])
-def test_a_password_does_not_belong_into_the_url(tmp_path: Path, target: str) -> None:
+def test_a_password_in_the_url_is_refused(tmp_path: Path, target: str) -> None:
     path = chat(tmp_path / "chat.jsonl", MESSAGES[0])
     into = f"kafka://ana:hunter2@{target}"
     with pytest.raises(UserError, match="remove the login from the URL") as caught:
@@ -105,14 +105,14 @@ def test_a_password_does_not_belong_into_the_url(tmp_path: Path, target: str) ->
     assert "hunter2" not in caught.value.message
 
 
-def test_summaries_are_not_made_and_their_options_are_refused(tmp_path: Path) -> None:
+def test_summary_options_are_refused(tmp_path: Path) -> None:
     path = chat(tmp_path / "chat.jsonl", MESSAGES[0])
     done = run("replay", path, "--into", "kafka://h:1/t", "--out", tmp_path / "out.jsonl", check=False)
     assert done.returncode == 2
     assert "--into only sends the messages: remove --out, --detected and --workers" in done.stderr
 
 
-def test_an_unknown_topic_and_a_missing_file_are_one_line(broker: Broker, tmp_path: Path) -> None:
+def test_an_unknown_topic_and_a_missing_file_give_one_line_errors(broker: Broker, tmp_path: Path) -> None:
     path = chat(tmp_path / "chat.jsonl", MESSAGES[0])
     into = f"kafka://{broker.address}/nowhere"
     done = run("replay", path, "--into", into, check=False)

@@ -1,4 +1,4 @@
-"""`backscroll run` between real topics: what comes out, what a stop, an error or an outage leaves."""
+"""`backscroll run` between real topics: its output, and the effects of a stop, an error or an outage."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ pytestmark = refused_sockets
 
 @pytest.fixture(scope="module")
 def noida(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The broker that keeps its records, shared by the tests that need no other."""
+    """The broker that keeps its records, shared by tests that do not need their own."""
     with running("noida", tmp_path_factory.mktemp("noida")) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def live(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Engine]]:
-    """A running engine, shared by tests that use channels of their own; it stops in good order."""
+    """A running engine, shared by tests that each use their own channels; it stops in an orderly way."""
     folder = tmp_path_factory.mktemp("live")
     with (
         service(broker, folder) as made,
@@ -65,7 +65,7 @@ def live(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
 
 @pytest.fixture(scope="module")
 def patient(noida: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Engine]]:
-    """A running engine that waits for late messages, closes idle windows, and makes no summary again."""
+    """A running engine that waits for late messages, closes idle windows, and never reissues."""
     with (
         service(noida, tmp_path_factory.mktemp("patient")) as made,
         made.engine("--lateness", 2, "--idle", 0.03, reissue=False) as engine,
@@ -108,7 +108,7 @@ def test_each_window_becomes_a_record_in_its_channels_partition(live: tuple[Serv
         assert body(record)["summary_id"] == record.key.decode()
 
 
-def test_the_debug_topic_has_gaps_and_memory_alone(live: tuple[Service, Engine]) -> None:
+def test_the_debug_topic_has_only_gaps_and_memory(live: tuple[Service, Engine]) -> None:
     made, engine = live
     made.send(post("debugged", "m0", "the crane is red"), flush("debugged"))
     made.send(post("debugged", "m1", "Is it done again?"), flush("debugged"))
@@ -123,7 +123,7 @@ def test_the_debug_topic_has_gaps_and_memory_alone(live: tuple[Service, Engine])
     assert [entry["id"] for entry in body(made.debug(key)[1])["memory"]] == ["m0"]
 
 
-def test_what_is_no_message_becomes_a_dead_letter_and_costs_no_valid_one(
+def test_invalid_messages_become_dead_letters_and_valid_ones_are_unaffected(
     broker: Broker, live: tuple[Service, Engine]
 ) -> None:
     made, engine = live
@@ -171,7 +171,7 @@ def test_a_message_without_a_channel_takes_it_from_the_key(
     engine.until(lambda: made.turns("acme/dev%2Fkeyed") == {"m0": 1}, "the namespace of the key")
 
 
-def test_an_edit_comes_again_with_a_higher_revision_and_an_empty_window_as_a_tombstone(
+def test_an_edited_window_is_reissued_with_a_higher_revision_and_an_empty_one_as_a_tombstone(
     live: tuple[Service, Engine],
 ) -> None:
     made, engine = live
@@ -203,7 +203,7 @@ def test_an_edit_comes_again_with_a_higher_revision_and_an_empty_window_as_a_tom
     assert differing(made.summaries(key)) == []
 
 
-def test_a_message_deleted_before_it_comes_is_never_a_turn(live: tuple[Service, Engine]) -> None:
+def test_a_message_deleted_before_it_arrives_is_never_a_turn(live: tuple[Service, Engine]) -> None:
     made, engine = live
     made.send(delete("early", "m0"), edit("early", "m1", "at one"))
     made.send(post("early", "m0", "at noon"), post("early", "m1", "at two"), flush("early"))
@@ -218,7 +218,7 @@ def test_a_message_deleted_before_it_comes_is_never_a_turn(live: tuple[Service, 
 def test_a_live_channel_is_closed_by_silence_with_its_messages_in_order(
     patient: tuple[Service, Engine],
 ) -> None:
-    """They come out of order and then the partition is silent: first they are let go, then it is a pause."""
+    """Messages arrive out of order, then the partition is silent: they are released, then it is a pause."""
     made, engine = patient
     began = datetime.now(UTC)
     late = {"m2": -0.2, "m0": -1.4, "m1": -0.8}
@@ -238,7 +238,7 @@ def test_messages_within_the_lateness_come_in_order(patient: tuple[Service, Engi
     assert turns(record) == [f"m{at:.1f}" for at in sorted(places)]
 
 
-def test_without_reissue_summaries_stay_and_later_ones_do_without_the_message(
+def test_without_reissue_summaries_stay_and_later_ones_omit_the_message(
     patient: tuple[Service, Engine],
 ) -> None:
     made, engine = patient
@@ -254,8 +254,8 @@ def test_without_reissue_summaries_stay_and_later_ones_do_without_the_message(
     assert b"at noon" not in second.value
 
 
-def test_a_years_old_backlog_is_cut_by_its_own_times_alone(noida: Broker, tmp_path: Path) -> None:
-    """Reading it takes longer than a pause may: every window of the other channel takes a second."""
+def test_a_years_old_backlog_is_cut_only_by_its_own_times(noida: Broker, tmp_path: Path) -> None:
+    """Reading takes longer than the idle time: every window of the other channel takes a second."""
     backlog = [post("busy", f"b{n}", "aye", at=n / 1000, ts=year_ago(n / 1000)) for n in range(1300)]
     slow = {0: 0.0, 600: 0.3, 1100: 0.6, 1200: 5.0, 1250: 5.3}
     for place, seconds in sorted(slow.items(), reverse=True):
@@ -279,7 +279,7 @@ def year_ago(seconds: float) -> str:
     return format_time(START - timedelta(days=365) + timedelta(seconds=seconds))
 
 
-def test_a_stopped_engine_goes_on_with_its_open_windows(broker: Broker, tmp_path: Path) -> None:
+def test_a_restarted_engine_continues_its_open_windows(broker: Broker, tmp_path: Path) -> None:
     with service(broker, tmp_path, partitions=1) as made:
         with made.engine() as engine:
             made.send(post("a", "m0"), post("a", "m1"), delete("a", "m1"), edit("b", "m1", "at one"))
@@ -325,7 +325,7 @@ def test_a_message_of_a_million_characters_becomes_a_small_record_and_the_engine
         assert made.letters() == []
 
 
-def test_a_summary_that_the_topic_refuses_is_a_dead_letter_and_the_engine_goes_on(
+def test_a_summary_that_the_topic_refuses_becomes_a_dead_letter_and_the_engine_continues(
     noida: Broker, tmp_path: Path
 ) -> None:
     with service(noida, tmp_path, **{"max.message.bytes": "2000"}) as made:
@@ -430,7 +430,7 @@ MISTAKES = {
 def refused(
     noida: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[int | None, list[str], str]]:
-    """What the command says to each mistake, all of them tried at once: exit code, lines, what to expect."""
+    """The command's response to each mistake, all tried at once: exit code, lines, expected error."""
     folder = tmp_path_factory.mktemp("refused")
     for topic in ("messages", "summaries", "dead-letters"):
         noida.create(topic)
@@ -511,9 +511,7 @@ def kept(made: Service, channel: str) -> list[bytes]:
     return [row["body"] for row in rows]
 
 
-def test_a_store_that_cannot_be_used_stops_the_engine_and_costs_no_message(
-    noida: Broker, tmp_path: Path
-) -> None:
+def test_an_unusable_store_stops_the_engine_without_losing_a_message(noida: Broker, tmp_path: Path) -> None:
     with service(noida, tmp_path) as made:
         with made.engine() as engine:
             made.send(post("a", "m0"), flush("a"), post("a", "m1"))
@@ -561,7 +559,7 @@ def test_windows_without_the_language_model_are_degraded_and_none_is_lost(
         assert [turns(record) for record in made.summaries()] == [[f"m{number}"] for number in range(7)]
 
 
-def test_a_history_that_was_loaded_and_the_topic_overlap_without_a_message_twice(
+def test_no_message_is_repeated_if_an_ingested_history_and_the_topic_overlap(
     noida: Broker, tmp_path: Path
 ) -> None:
     posts = [post("a", f"m{number}", " ".join(WORDS), at=number) for number in range(10)]
@@ -581,7 +579,7 @@ def test_a_history_that_was_loaded_and_the_topic_overlap_without_a_message_twice
         assert sorted(row["id"] for row in rows) == [f"m{number}" for number in range(10)]
 
 
-def test_another_idle_time_applies_to_windows_that_were_left_open(noida: Broker, tmp_path: Path) -> None:
+def test_a_new_idle_time_applies_to_windows_that_are_still_open(noida: Broker, tmp_path: Path) -> None:
     with service(noida, tmp_path, partitions=1) as made:
         with made.engine() as engine:
             made.send(post("a", "m0"), post("mark", "m0"), flush("mark"))

@@ -36,7 +36,7 @@ def words(number: int) -> str:
 def engine(
     platform: str, store: Path, settings: Mapping[str, str], *, to_file: bool = True
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The command, until the context ends; killed then, if it still runs."""
+    """The running command; it is killed when the context ends if it still runs."""
     command = [BACKSCROLL, "run", "--from", platform, "--store", store, "--window", "200"]
     command += ["--out", store.parent / "out.jsonl"] if to_file else []
     environment = {
@@ -63,7 +63,7 @@ def summaries(store: Path) -> dict[str, Any]:
 
 
 def turns(store: Path) -> list[tuple[int, str, str, bool]]:
-    """Place, id, text and absence of every recorded turn."""
+    """The `seq`, id, text and deletion of every recorded turn."""
     rows = lancedb.connect(store).open_table("turns").to_arrow().to_pylist()
     return sorted((row["seq"], row["id"], row["text"], row["deleted"]) for row in rows)
 
@@ -158,14 +158,14 @@ def test_matrix_is_summarised_into_topics_and_answers_in_the_room(tmp_path: Path
         ("matrix", "BACKSCROLL_MATRIX_HOMESERVER and BACKSCROLL_MATRIX_ACCESS_TOKEN"),
     ],
 )
-def test_a_missing_token_is_one_line(platform: str, missing: str, tmp_path: Path) -> None:
+def test_a_missing_token_gives_a_one_line_error(platform: str, missing: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["run", "--from", platform, "--store", str(tmp_path / "store")])
     assert done.exit_code == 2
     assert done.stderr == f"Error: --from {platform} needs {missing}: set it in the environment\n"
 
 
 @pytest.mark.parametrize(("platform", "package"), [("slack", "slack_sdk"), ("matrix", "nio")])
-def test_a_missing_extra_is_one_line(
+def test_a_missing_extra_gives_a_one_line_error(
     platform: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in list(sys.modules):

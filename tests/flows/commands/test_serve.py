@@ -1,4 +1,4 @@
-"""`backscroll serve` as a command: what a user's mistakes get, and a store that replay wrote."""
+"""`backscroll serve` as a command: the errors for a user's mistakes, and a store that replay wrote."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def replay(folder: Path, store: Path, *messages: dict[str, str]) -> None:
-    """Record each message as a window, as `backscroll replay` does; those that are there stay."""
+    """Record each message as a window, as `backscroll replay` does; existing ones stay."""
     flush = {"op": "flush", "channel": "general"}
     lines = [one for message in messages for one in (message, {**flush, "ts": message["ts"]})]
     (folder / "chat.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
@@ -64,7 +64,7 @@ def test_a_missing_store_gets_a_one_line_error(tmp_path: Path) -> None:
     )
 
 
-def test_another_address_needs_to_know_who_may_read(store: Path) -> None:
+def test_an_address_open_to_other_machines_requires_an_access_file(store: Path) -> None:
     assert mistake("--store", store, "--host", "0.0.0.0") == (
         "Error: --host 0.0.0.0 can be reached from other machines: "
         "list who may read what in an --access file, or use 127.0.0.1"
@@ -81,7 +81,7 @@ def test_a_port_in_use_gets_a_one_line_error(store: Path) -> None:
 
 @contextmanager
 def serving(store: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of the command over a store, and its process, which is killed in the end."""
+    """The address of the command over a store, and its process, which is killed at the end."""
     command = [str(BACKSCROLL), "serve", "--store", str(store), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -95,7 +95,7 @@ def serving(store: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 
 def next_card(stream: Any) -> Any:
-    """The next summary that a stream of events brings."""
+    """The next summary from a stream of events."""
     while True:
         line = stream.readline().decode()
         assert line, "the stream has ended"
@@ -103,7 +103,7 @@ def next_card(stream: Any) -> Any:
             return json.loads(line.removeprefix("data: "))
 
 
-def test_a_card_arrives_while_replay_writes_and_an_open_page_does_not_hold_the_end(tmp_path: Path) -> None:
+def test_a_card_arrives_while_replay_writes_and_an_open_page_does_not_delay_the_end(tmp_path: Path) -> None:
     store = tmp_path / "store"
     replay(tmp_path, store, MESSAGE)
     with serving(store) as (address, process):
@@ -133,13 +133,13 @@ def reading(store: Path) -> tuple[Settings, Library]:
 
 
 def highlights(settings: Settings, library: Library) -> tuple[list[tuple[str, bool]], str | None]:
-    """The lines of a catch-up by the model of the settings, whether it wrote them, and what is missing."""
+    """The lines of a catch-up, whether the model of the settings wrote them, and what is missing."""
     catch_up = make_catch_up(settings, library, None)
     (digest,) = catch_up.missed(library.store.channels(None), since="2026-03-01").digests
     return [(item.text, item.written) for item in digest.items], digest.degraded
 
 
-def test_a_model_writes_the_catch_up_once_and_rules_stand_in_when_its_server_is_away(
+def test_a_model_writes_the_catch_up_once_and_rules_replace_it_when_its_server_is_unreachable(
     reading: tuple[Settings, Library],
 ) -> None:
     settings, library = reading

@@ -61,7 +61,7 @@ def tail(broker: Broker, topic: str, *arguments: object) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_what_is_there_is_printed_as_json_lines(broker: Broker, summaries: str) -> None:
+def test_existing_summaries_are_printed_as_json_lines(broker: Broker, summaries: str) -> None:
     lines = [json.loads(line) for line in tail(broker, summaries, "--from", "earliest", "--limit", 5)]
     assert [line.get("summary") for line in lines] == [
         "Summary 0 of general.",
@@ -78,7 +78,7 @@ def test_what_is_there_is_printed_as_json_lines(broker: Broker, summaries: str) 
     ("channel", "expected"),
     [("acme/dev%2Fops", ["Summary 0 of dev/ops."]), ("general", ["Summary 0 of general."])],
 )
-def test_one_channel_is_picked_out_with_or_without_its_namespace(
+def test_one_channel_can_be_selected_with_or_without_its_namespace(
     broker: Broker, summaries: str, channel: str, expected: list[str]
 ) -> None:
     lines = tail(broker, summaries, "--from", "earliest", "--channel", channel, "--limit", 1)
@@ -96,7 +96,7 @@ def test_cards_say_which_summaries_were_updated_or_withdrawn(broker: Broker, sum
 
 
 def test_an_interrupt_ends_it_quietly_after_what_arrived(tmp_path: Path, topic: str) -> None:
-    """On noida only: Tansu tells the end of a partition wrongly."""
+    """On noida only: Tansu reports the end of a partition incorrectly."""
     with running("noida", tmp_path) as broker:
         broker.create(topic)
         write(broker, topic, emission(GENERAL, 0))
@@ -121,7 +121,7 @@ def test_an_interrupt_ends_it_quietly_after_what_arrived(tmp_path: Path, topic: 
         assert b"tombstone" not in rest
 
 
-def test_a_record_of_something_else_is_named_and_passed_over(broker: Broker, topic: str) -> None:
+def test_a_record_that_is_not_a_summary_is_reported_and_skipped(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.write(topic, b"not a record", key=b"k")
     write(broker, topic, emission(GENERAL, 0))
@@ -131,7 +131,7 @@ def test_a_record_of_something_else_is_named_and_passed_over(broker: Broker, top
     assert "Summary 0 of general." in done.stdout
 
 
-def test_a_topic_that_does_not_exist_ends_it_with_one_line(broker: Broker) -> None:
+def test_a_missing_topic_ends_it_with_a_one_line_error(broker: Broker) -> None:
     done = run("tail", "--brokers", broker.address, "--summaries", "nowhere", check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("Error: topic 'nowhere' does not exist")

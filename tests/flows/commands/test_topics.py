@@ -27,7 +27,7 @@ def create(broker: Broker, name: str, *, partitions: int = 3, replication: int =
     run_create_topics(settings, partitions=partitions, replication=replication, retention_days=days)
 
 
-def test_missing_topics_are_made_and_existing_ones_are_left(
+def test_missing_topics_are_created_and_existing_ones_are_unchanged(
     broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     create(broker, topic)
@@ -43,7 +43,7 @@ def test_missing_topics_are_made_and_existing_ones_are_left(
     assert capsys.readouterr().out.splitlines() == [f"{name}: exists" for name in names]
 
 
-def test_a_topic_with_other_partitions_is_a_warning(
+def test_a_topic_with_a_different_number_of_partitions_gives_a_warning(
     broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     create(broker, topic)
@@ -55,7 +55,7 @@ def test_a_topic_with_other_partitions_is_a_warning(
 
 
 def test_retention_and_compaction_are_set_on_the_broker(tmp_path: Path, topic: str) -> None:
-    """On noida only: Tansu does not describe its configurations."""
+    """On noida only: Tansu cannot describe its configuration."""
     with running("noida", tmp_path) as broker:
         create(broker, topic, days=0.5)
         with broker.admin() as admin:
@@ -66,7 +66,7 @@ def test_retention_and_compaction_are_set_on_the_broker(tmp_path: Path, topic: s
     assert told[f"{topic}-out"]["cleanup.policy"]["value"] == "compact"
 
 
-def test_a_topic_that_is_compacted_wrongly_is_a_warning(
+def test_a_topic_with_wrong_compaction_gives_a_warning(
     tmp_path: Path, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running("noida", tmp_path) as broker:
@@ -78,7 +78,7 @@ def test_a_topic_that_is_compacted_wrongly_is_a_warning(
     assert "warning: it is not compacted, so replaced and withdrawn summaries are kept" in lines[2]
 
 
-def test_the_command_makes_the_topics_of_the_environment(broker: Broker, topic: str) -> None:
+def test_the_command_creates_the_topics_named_in_the_environment(broker: Broker, topic: str) -> None:
     environment = {**os.environ, "BACKSCROLL_KAFKA_BROKERS": broker.address}
     environment |= {"BACKSCROLL_KAFKA_TOPICS": f"{topic}-a,{topic}-b"}
     names = ["--summaries", f"{topic}-out", "--dead-letters", f"{topic}-dead"]
@@ -91,7 +91,7 @@ def test_the_command_makes_the_topics_of_the_environment(broker: Broker, topic: 
     ]
 
 
-def test_brokers_that_are_away_end_the_command_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_brokers_end_the_command_with_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_connection, "START_SECONDS", 0.5)
     settings = Settings(kafka_brokers=f"127.0.0.1:{free_port()}")
     with pytest.raises(UserError, match=r"no Kafka broker at .* \(Connection refused\): start one"):

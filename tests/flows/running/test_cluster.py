@@ -1,4 +1,4 @@
-"""The engine on several processes that are started one by one, and on changing numbers of them."""
+"""The engine on several processes that are started one by one, and on changing numbers of processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANNELS = [f"c{number}" for number in range(6)]
 
 
 def chat(part: int) -> list[dict[str, Any]]:
-    """60 messages over all channels, which are flushed in the end."""
+    """60 messages over all channels, which are flushed at the end."""
     posts = [post(CHANNELS[n % 6], f"m{part}-{n}", at=100 * part + n) for n in range(60)]
     return posts + [flush(channel, at=100 * part + 60) for channel in CHANNELS]
 
@@ -44,8 +44,8 @@ def start_both(made: Service, stack: ExitStack) -> tuple[Engine, Engine]:
     return first, second
 
 
-def test_a_cluster_and_other_numbers_of_processes_after_it_lose_nothing(tmp_path: Path) -> None:
-    """Two with a disk each, one of which is killed; both again; then one, then three of one command."""
+def test_changing_the_number_of_processes_loses_nothing(tmp_path: Path) -> None:
+    """Two processes with a disk each, one of which is killed; both again; one; three of one command."""
     with running("noida", tmp_path / "broker") as broker, service(broker, tmp_path) as made:
         made.send(*chat(0))
         for number in range(2):

@@ -1,4 +1,4 @@
-"""When an engine is ready and when its dataflow stands, with exact times."""
+"""When an engine is ready and when its dataflow is stalled, with exact times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from backscroll.operators.runtime.progress import Progress, ProgressRecorder
 
 
 class Answers:
-    """What brokers answered."""
+    """The state of the brokers."""
 
     def __init__(self, answering: float | None, **ends: int) -> None:
         self.answering = answering
@@ -45,7 +45,7 @@ def health(
     ],
     ids=["proceeds", "stands", "stands shortly", "nothing waits", "away", "back for 59 s", "starts"],
 )
-def test_a_dataflow_stands_when_no_epoch_closes_and_messages_wait(
+def test_a_dataflow_is_stalled_when_no_epoch_closes_and_messages_wait(
     brokers: Answers, pulses: tuple[Progress, ...], says: str
 ) -> None:
     assert told(health(brokers, *pulses).live()) == says
@@ -79,8 +79,8 @@ def told(verdict: Verdict) -> str:
     return f"{'ok' if verdict.good else 'no'}: {verdict.why}"
 
 
-def test_what_is_done_is_what_was_read_an_epoch_earlier() -> None:
-    """An epoch begins when the last but one is done by every process."""
+def test_the_finished_offset_is_the_one_read_an_epoch_earlier() -> None:
+    """An epoch starts when every process has finished the one before the last."""
     vitals = ProgressRecorder()
     vitals.listed(2)
     vitals.assigned("a:0", 5)

@@ -1,4 +1,4 @@
-"""What real engines answer on their pages when a process, a step, the model or the broker does not work."""
+"""The health pages of real engines when a process, a step, the model or the broker does not work."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ STALL_SECONDS = float(os.environ.get("STALL_SECONDS", "3"))  # what is measured 
 
 
 class Pages:
-    """What an engine serves."""
+    """The pages that an engine serves."""
 
     def __init__(self) -> None:
         self.port = free_port()
 
     def __call__(self, path: str) -> tuple[int, str]:
-        """Status and body; 0 and the error where nobody answers."""
+        """Status and body; 0 and the error if nothing answers."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
                 return int(answer.status), answer.read().decode()
@@ -50,7 +50,7 @@ class Pages:
 
 
 class Lone(NamedTuple):
-    """An engine of one process with a slow model, whose step stands still when a message says so."""
+    """An engine of one process with a slow model; a message can make one of its steps hang."""
 
     broker: Broker
     model: ChatServer
@@ -85,7 +85,7 @@ def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lone]:
 
 
 def until(look: Callable[[], bool], what: str) -> float:
-    """Seconds until it is so."""
+    """Wait for a condition; returns the seconds that it took."""
     began = time.monotonic()
     wait_for(look, seconds=90, what=what)
     return time.monotonic() - began
@@ -101,7 +101,7 @@ def test_readiness_follows_the_broker_and_liveness_does_not(lone: Lone) -> None:
     print(f"\nbroker away: /readyz red after {gone:.1f} s, green {back:.1f} s after its return")
 
 
-def test_a_slow_model_that_throttles_the_source_is_no_stall(lone: Lone) -> None:
+def test_a_slow_model_that_throttles_the_source_is_not_a_stall(lone: Lone) -> None:
     lone.made.send(post("a", "m0"), flush("a"))
     lone.engine.until(lambda: lone.pages.metric("backscroll_pending_windows") == 1, "a window in flight")
     lone.made.send(*(post("a", f"m{number}") for number in range(1, 9)))
@@ -117,7 +117,7 @@ def test_a_slow_model_that_throttles_the_source_is_no_stall(lone: Lone) -> None:
     assert lone.pages.metric("backscroll_summaries_total") == 0
 
 
-def test_a_step_that_does_not_return_turns_liveness_red_and_leaves_the_pages(lone: Lone) -> None:
+def test_a_stuck_step_fails_liveness_but_the_pages_still_answer(lone: Lone) -> None:
     sent = time.monotonic()
     lone.made.send(post("b", "m0", "stand still, says the secret"))
     lone.model.released.set()  # the source goes on
@@ -131,8 +131,8 @@ def test_a_step_that_does_not_return_turns_liveness_red_and_leaves_the_pages(lon
     print(f"\na step that stands, stall_seconds {STALL_SECONDS}: /livez red after {seconds:.1f} s")
 
 
-def test_a_stopped_process_of_two_turns_liveness_red_until_it_goes_on(tmp_path: Path) -> None:
-    """Beside an absent model, which makes summaries degraded and nothing red."""
+def test_a_paused_process_of_two_fails_liveness_until_it_continues(tmp_path: Path) -> None:
+    """The model is unreachable as well, which degrades summaries but fails no check."""
     absent = f"http://127.0.0.1:{free_port()}"
     named = {"gap_model": "tiny", "summary_model": "tiny", "llm_retries": 0}
     with (
@@ -166,7 +166,7 @@ def test_a_stopped_process_of_two_turns_liveness_red_until_it_goes_on(tmp_path: 
     print(f"\na stopped process, stall_seconds {STALL_SECONDS}: /livez red after {seconds:.1f} s")
 
 
-def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+def test_a_port_in_use_gives_a_one_line_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         environment = {**os.environ, "BACKSCROLL_HTTP_PORT": str(port)}

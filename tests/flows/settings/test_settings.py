@@ -19,7 +19,7 @@ def test_flags_beat_the_environment_which_beats_the_file(
     assert settings.namespace == "default"
 
 
-def test_the_defaults_are_the_papers() -> None:
+def test_the_defaults_are_those_of_the_paper() -> None:
     settings = Settings()
     assert (settings.window_tokens, settings.chunk_tokens, settings.chunk_overlap) == (1024, 128, 32)
     assert (settings.budget, settings.top_k, settings.rrf_constant) == (1024, 30, 60)
@@ -35,7 +35,7 @@ def test_the_defaults_are_the_papers() -> None:
         ("budget =\n", "not valid TOML"),
     ],
 )
-def test_a_wrong_settings_file_is_named_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_settings_file_is_named_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     config = tmp_path / "backscroll.toml"
     config.write_text(text)
     with pytest.raises(SettingsError, match=message) as caught:

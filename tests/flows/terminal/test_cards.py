@@ -43,7 +43,7 @@ def test_a_card_shows_channel_time_summary_and_the_message_behind_a_gap() -> Non
     assert "1 message  9 tokens  extractive, remember  still open" in shown
 
 
-def test_chat_text_does_not_steer_the_terminal() -> None:
+def test_chat_text_cannot_control_the_terminal() -> None:
     shown = rendered(HOSTILE, channel=f"c{HOSTILE}")
     assert not any(ord(character) < 32 and character != "\n" for character in shown)
     assert not {"\x9b", "\x7f", "\u202e"} & set(shown)

@@ -32,7 +32,7 @@ corpora = st.lists(st.lists(texts, min_size=1, max_size=3), max_size=5)
 
 @given(corpus=corpora, query=texts, data=st.data())
 @settings(database=None, deadline=None, max_examples=60)
-def test_a_lookup_sees_what_a_fresh_history_of_the_earlier_windows_would(
+def test_a_lookup_equals_one_in_a_fresh_history_of_the_earlier_windows(
     corpus: list[list[str]], query: str, data: st.DataObject
 ) -> None:
     windows = windows_of(corpus)
@@ -62,7 +62,7 @@ def test_a_lookup_before_a_turn_inside_a_window_does_not_see_that_window() -> No
     assert [history.as_of(seq).chunks for seq in range(6)] == [0, 0, 1, 1, 2, 2]
 
 
-def test_an_earlier_lookup_stays_as_it_was_while_the_history_grows() -> None:
+def test_an_earlier_lookup_does_not_change_while_the_history_grows() -> None:
     windows = windows_of([["pump leaks", "lunch"]] + [[f"pump {n}"] for n in range(30)])
     history = history_of(windows[:1], embedder=EMBEDDER)
     past, query = history.as_of(2), EMBEDDER.embed_queries(["pump"])
@@ -126,7 +126,7 @@ def test_dense_lookups_need_a_history_with_vectors() -> None:
         window([turn(2, "x")], index=0),
     ],
 )
-def test_a_window_that_does_not_follow_the_last_is_refused(other: Window) -> None:
+def test_a_window_that_does_not_follow_the_last_one_is_refused(other: Window) -> None:
     history = history_of(windows_of([["a", "b"]]))
     with pytest.raises(HistoryError) as caught:
         history.append(recorded(other, None, Chunker()))
@@ -137,7 +137,7 @@ def test_a_window_that_does_not_follow_the_last_is_refused(other: Window) -> Non
     assert (history.recorded_until, history.as_of(9).chunks, len(history.windows)) == (2, 1, 1)
 
 
-def test_a_window_without_vectors_does_not_enter_a_history_with_vectors() -> None:
+def test_a_window_without_vectors_is_refused_by_a_history_with_vectors() -> None:
     history = ChannelHistory(KEY, EMBEDDER.dimensions)
     closed = windows_of([["a"]])[0]
     with pytest.raises(HistoryError, match=r"^default/general: window 0 was recorded without vectors$"):
@@ -191,7 +191,7 @@ def test_a_history_is_loaded_from_the_store_on_first_use() -> None:
         ]
 
 
-def test_a_channel_is_a_wall() -> None:
+def test_channels_do_not_see_each_other() -> None:
     histories = Histories(InMemoryStore(), EMBEDDER, CHUNKER)
     other = ChannelKey("acme", "general")
     histories.record(window([turn(0, "the pump leaks")]))

@@ -54,18 +54,16 @@ def test_a_full_window_of_1024_tokens_has_eleven_chunks() -> None:
         (8, [(0, 4), (3, 7), (6, 8)]),
     ],
 )
-def test_a_chunk_that_would_hold_shared_tokens_alone_is_not_made(
-    tokens: int, expected: list[tuple[int, int]]
-) -> None:
+def test_a_chunk_of_only_shared_tokens_is_not_made(tokens: int, expected: list[tuple[int, int]]) -> None:
     assert spans(Chunker(size=4, overlap=1).chunk([sized(0, tokens)])) == expected
 
 
-def test_without_overlap_chunks_stand_side_by_side() -> None:
+def test_without_overlap_chunks_are_adjacent() -> None:
     assert spans(Chunker(size=5, overlap=0).chunk([sized(0, 10)])) == [(0, 5), (5, 10)]
     assert spans(Chunker(size=5, overlap=0).chunk([sized(0, 11)])) == [(0, 5), (5, 10), (10, 11)]
 
 
-def test_a_chunk_names_the_turns_that_it_touches_and_holds_their_text() -> None:
+def test_a_chunk_names_the_turns_it_covers_and_holds_their_text() -> None:
     turns = [turn(7, "the pump leaks"), turn(8, "again", author="Ben"), turn(9, "ok")]
     assert [t.tokens for t in turns] == [6, 4, 4]
     assert Chunker(size=6, overlap=2).chunk(turns) == (
@@ -92,7 +90,7 @@ def test_a_character_cut_between_chunks_is_whole_in_the_one_that_holds_all_of_it
     overlap=st.integers(0, 11),
 )
 @settings(database=None, deadline=None)
-def test_chunks_cover_the_window_in_steps_and_touch_the_turns_they_name(
+def test_chunks_cover_the_window_in_steps_and_name_the_turns_they_cover(
     texts: list[str], size: int, overlap: int
 ) -> None:
     if overlap >= size:
@@ -122,7 +120,7 @@ def test_chunks_cover_the_window_in_steps_and_touch_the_turns_they_name(
 
 @given(counts=st.lists(st.integers(4, 70), min_size=1, max_size=10))
 @settings(database=None, deadline=None, max_examples=40)
-def test_a_windows_chunks_depend_on_its_own_turns_alone(counts: list[int]) -> None:
+def test_a_windows_chunks_depend_only_on_its_own_turns(counts: list[int]) -> None:
     turns = [sized(seq, tokens) for seq, tokens in enumerate(counts)]
     ends = list(accumulate(counts))
     at_once = Chunker().chunk(turns)
@@ -152,7 +150,7 @@ def test_a_token_span_is_the_verbatim_text_under_the_tokens() -> None:
     assert covered(t, 4, 6) == " leaks"
 
 
-def test_tokens_of_the_author_or_the_line_break_alone_cover_no_text() -> None:
+def test_tokens_of_only_the_author_or_line_break_cover_no_text() -> None:
     t = turn(0, "the pump leaks")
     assert token_span(t, 0, 2) is None
     assert token_span(t, 5, 6) is None
@@ -160,7 +158,7 @@ def test_tokens_of_the_author_or_the_line_break_alone_cover_no_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["go 🧭 on", "漢字かな", "👩🏽‍🚀!", "日本語🧭日本語"])
-def test_token_spans_side_by_side_cover_a_text_of_long_characters_once(text: str) -> None:
+def test_adjacent_token_spans_cover_a_text_of_long_characters_once(text: str) -> None:
     t = turn(0, text, author="アナ")
     for cut in range(t.tokens + 1):
         assert (covered(t, 0, cut) or "") + (covered(t, cut, t.tokens) or "") == text

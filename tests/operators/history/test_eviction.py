@@ -19,7 +19,7 @@ KEYS = [ChannelKey("acme", f"channel-{number}") for number in range(6)]
 
 @pytest.fixture
 def store() -> InMemoryStore:
-    """Six channels of one window each, alike in size."""
+    """Six channels of one window each, of similar size."""
     kept = InMemoryStore()
     histories = Histories(kept, EMBEDDER, CHUNKER)
     for number, key in enumerate(KEYS):
@@ -28,7 +28,7 @@ def store() -> InMemoryStore:
 
 
 def room_for(store: InMemoryStore, channels: int) -> int:
-    """A ceiling that as many of the channels fit under, with half of one to spare."""
+    """A ceiling that fits this many channels and half of another one."""
     alone = Histories(store, EMBEDDER, CHUNKER)
     sizes = []
     for key in KEYS:
@@ -38,7 +38,7 @@ def room_for(store: InMemoryStore, channels: int) -> int:
     return int((channels + 0.5) * max(sizes))
 
 
-def test_what_was_not_used_for_longest_is_dropped_and_comes_back_as_it_was(store: InMemoryStore) -> None:
+def test_the_least_recently_used_history_is_dropped_and_reloads_unchanged(store: InMemoryStore) -> None:
     histories = Histories(store, EMBEDDER, CHUNKER, ceiling=room_for(store, 2))
     scores = [histories[key].as_of(9).sparse("pump 3").tolist() for key in KEYS]
     assert histories.hot == {KEYS[4], KEYS[5]}
@@ -64,7 +64,7 @@ def test_a_window_recorded_in_a_dropped_channel_is_there_when_it_is_loaded_again
 
 
 class _SlowStore(InMemoryStore):
-    """Waits in the midst of an append, as a commit of several tables would."""
+    """Waits in the middle of an append, as a commit of several tables would."""
 
     def __init__(self, inner: InMemoryStore) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _SlowStore(InMemoryStore):
 
 
 def test_a_channel_that_is_being_written_is_not_dropped(store: InMemoryStore) -> None:
-    """Its store would be read in the midst of a commit."""
+    """Otherwise it would be loaded from the store in the middle of a commit."""
     slow = _SlowStore(store)
     histories = Histories(slow, EMBEDDER, CHUNKER, ceiling=room_for(store, 1))
     writing = threading.Thread(
@@ -100,7 +100,7 @@ def test_a_channel_that_is_being_written_is_not_dropped(store: InMemoryStore) ->
     assert histories[KEYS[0]].recorded_until == 3
 
 
-def test_a_dropped_history_is_read_again_as_the_store_has_it_by_then(store: InMemoryStore) -> None:
+def test_a_dropped_history_is_reloaded_in_the_stores_current_state(store: InMemoryStore) -> None:
     histories = Histories(ReadOnlyStore(store), EMBEDDER, CHUNKER)
     assert histories[KEYS[0]].recorded_until == 2
     Histories(store, EMBEDDER, CHUNKER).record(window([turn(2, "the valve is fine")], 1, key=KEYS[0]))
@@ -112,8 +112,8 @@ def test_a_dropped_history_is_read_again_as_the_store_has_it_by_then(store: InMe
     assert histories.loads == 2
 
 
-def test_an_unfinished_change_is_ended_on_loading_only_by_the_writer(store: InMemoryStore) -> None:
-    """Whoever reads beside a writer finds nothing in the window until it is whole again."""
+def test_only_the_writer_finishes_an_unfinished_change_on_loading(store: InMemoryStore) -> None:
+    """A reader finds nothing in the window until the writer has finished the change."""
     gone = turn(0, "the valve is fine")
     store.begin_change(KEYS[0], [gone], [0])
     reader = Histories(ReadOnlyStore(store), EMBEDDER, CHUNKER, finish=False)[KEYS[0]]

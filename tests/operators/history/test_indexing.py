@@ -18,7 +18,7 @@ DELETED = Turn(0, "m0", datetime(2026, 3, 2, tzinfo=UTC), NOBODY, "", 0, 0, dele
 
 
 class Counting(HashingEmbedder):
-    """Notes how many texts each call holds."""
+    """Records how many texts each call contains."""
 
     def __init__(self) -> None:
         self.calls: list[int] = []
@@ -28,7 +28,7 @@ class Counting(HashingEmbedder):
         return super().embed_passages(texts)
 
 
-def test_windows_of_several_channels_are_embedded_by_two_calls_and_get_what_each_would_get_alone() -> None:
+def test_windows_of_several_channels_are_embedded_in_two_calls_and_equal_those_embedded_alone() -> None:
     embedder = Counting()
     indexer = Indexer(Chunker(12, 4), embedder)
     windows = [
@@ -50,7 +50,7 @@ def test_windows_of_several_channels_are_embedded_by_two_calls_and_get_what_each
         np.testing.assert_array_equal(one.turn_vectors, other.turn_vectors)
 
 
-def test_changes_keep_their_places_between_windows() -> None:
+def test_changes_keep_their_place_between_windows() -> None:
     first, second = windows_of([["a pump"], ["lunch"]])
     changes = Changes(KEY, (Change("m0", datetime(2026, 3, 2, tzinfo=UTC), "a new pump"),))
     indexed = Indexer(Chunker(), HashingEmbedder()).index_together([first, changes, second])
@@ -58,13 +58,13 @@ def test_changes_keep_their_places_between_windows() -> None:
     assert [one.window for one in indexed if isinstance(one, RecordedWindow)] == [first, second]
 
 
-def test_without_an_embedder_there_are_chunks_alone() -> None:
+def test_without_an_embedder_there_are_only_chunks() -> None:
     for one in Indexer(Chunker(), None).index_together(windows_of([["a pump"], ["lunch"]])):
         assert isinstance(one, RecordedWindow)
         assert (len(one.chunks), one.chunk_vectors, one.turn_vectors) == (1, None, None)
 
 
-def test_a_changed_window_is_embedded_where_it_changed_and_in_its_chunks() -> None:
+def test_only_changed_turns_and_the_chunks_of_a_changed_window_are_embedded() -> None:
     embedder = Counting()
     indexer = Indexer(Chunker(), embedder)
     before, after = windows_of([["the pump leaks", "lunch?"]]), windows_of([["the pump is fine", "lunch?"]])

@@ -1,4 +1,4 @@
-"""A channel without a dataflow comes to what the dataflow records of the same messages."""
+"""A channel without a dataflow records the same as the dataflow for the same messages."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def dataflow_store(messages: Sequence[Received], cutter: WindowCutter) -> InMemo
     return store
 
 
-def test_the_windows_of_the_sample_are_those_that_the_dataflow_records() -> None:
+def test_the_windows_of_the_sample_equal_those_of_the_dataflow() -> None:
     lines = SAMPLE.read_bytes().splitlines()
     messages = [parse_message(line) for line in lines]
     (key,) = {one.key for one in messages}
@@ -101,7 +101,7 @@ def test_the_windows_of_the_sample_are_those_that_the_dataflow_records() -> None
     ]
 
 
-def test_edits_deletions_and_flushes_come_to_what_the_dataflow_makes_of_them() -> None:
+def test_edits_deletions_and_flushes_have_the_same_result_as_in_the_dataflow() -> None:
     said = [
         '"id": "m0", "author": "Ana", "text": "turn 0"',
         '"id": "m1", "author": "Ben", "text": "turn 1"',
@@ -125,7 +125,7 @@ def test_edits_deletions_and_flushes_come_to_what_the_dataflow_makes_of_them() -
     assert texts(list(channel.windows)) == [["turn 0, edited", ""], ["turn 2, edited"], ["turn 3"]]
 
 
-def test_what_is_not_recorded_is_cut_alike_and_changes_as_well() -> None:
+def test_unrecorded_windows_are_cut_and_changed_in_the_same_way() -> None:
     embedded = Histories(InMemoryStore(), EMBEDDER, CHUNKER)
     messages = [*posted(0, 1, 2, 3, 4), edit("m1", "at one"), delete("m2"), edit("m4", "at two")]
     channel = channel_of(messages, embedded, record=False)
@@ -142,7 +142,7 @@ def test_what_is_not_recorded_is_cut_alike_and_changes_as_well() -> None:
     ]
 
 
-def test_over_a_store_that_is_only_read_changes_are_seen_and_nothing_is_written() -> None:
+def test_over_a_read_only_store_changes_are_visible_and_nothing_is_written() -> None:
     store = InMemoryStore()
     channel_of(posted(*range(8)), Histories(store, EMBEDDER, CHUNKER))
     before = store.load(KEY)
@@ -164,7 +164,7 @@ def test_over_a_store_that_is_only_read_changes_are_seen_and_nothing_is_written(
         histories.store.summary("a")
 
 
-def test_a_channel_goes_on_after_the_windows_that_are_recorded() -> None:
+def test_a_channel_continues_after_its_recorded_windows() -> None:
     histories = Histories(InMemoryStore(), None, CHUNKER)
     channel_of(posted(0, 1, 2), histories)
     channel = channel_of(posted(0, 1, 2, 3, 4), histories)
@@ -175,7 +175,7 @@ def test_a_channel_goes_on_after_the_windows_that_are_recorded() -> None:
     ]
 
 
-def test_what_cannot_be_admitted_is_refused_and_the_channel_goes_on() -> None:
+def test_an_invalid_message_is_refused_and_the_channel_continues() -> None:
     channel = channel_of(posted(0), Histories(InMemoryStore(), None, CHUNKER))
     with pytest.raises(MessageError, match="id 'm0' is already known with other content"):
         channel.add(message("m0", "something else"))
@@ -184,7 +184,7 @@ def test_what_cannot_be_admitted_is_refused_and_the_channel_goes_on() -> None:
     assert channel.beyond == ()
 
 
-def test_turns_are_cut_after_a_history_and_stay_out_of_it() -> None:
+def test_turns_are_cut_after_a_history_without_being_recorded() -> None:
     histories = Histories(InMemoryStore(), None, CHUNKER)
     history = channel_of(posted(0, 1), histories).history
     beyond = channel_of(posted(0, 1, 2, 3, 4), histories, record=False).beyond
@@ -197,12 +197,12 @@ def test_turns_are_cut_after_a_history_and_stay_out_of_it() -> None:
     assert history.recorded_until == 2
 
 
-def test_the_example_of_the_module_prints_what_it_says() -> None:
+def test_the_modules_example_prints_what_it_shows() -> None:
     found = doctest.testmod(offline)
     assert (found.failed, found.attempted > 0) == (0, True)
 
 
-def test_channels_of_one_set_of_histories_do_not_meet() -> None:
+def test_channels_in_the_same_histories_are_separate() -> None:
     histories = Histories(InMemoryStore(), None, CHUNKER)
     ours = channel_of(posted(0, 1, 2), histories)
     other = ChannelKey("acme", "general")

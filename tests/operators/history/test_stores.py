@@ -1,4 +1,4 @@
-"""What every history store promises, held against the one in memory and the one in LanceDB."""
+"""The contract of every history store, tested on the in-memory store and on LanceDB."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def summary(id_: str, first: int, recalled: tuple[int, ...] = (), *, key: Channe
 
 
 def described(stored: StoredChannel) -> tuple[Described, StoredChannel]:
-    """A stored channel so that two of them can be compared, its arrays as lists."""
+    """A stored channel in a form that can be compared, with arrays as lists."""
     windows: Described = [
         (
             one.window.ref,
@@ -84,11 +84,11 @@ def described(stored: StoredChannel) -> tuple[Described, StoredChannel]:
     return windows, dataclasses.replace(stored, windows=())
 
 
-def test_a_channel_that_is_not_there_is_empty(store: HistoryStore) -> None:
+def test_an_unknown_channel_is_empty(store: HistoryStore) -> None:
     assert described(store.load(KEY)) == ([], StoredChannel(()))
 
 
-def test_windows_come_back_in_order_with_chunks_and_vectors(store: HistoryStore) -> None:
+def test_windows_load_in_order_with_chunks_and_vectors(store: HistoryStore) -> None:
     windows = [whole(window(index)) for index in range(3)]
     store.append(windows[:1])
     store.append([windows[1], whole(window(0, OTHER)), windows[2]])
@@ -96,7 +96,7 @@ def test_windows_come_back_in_order_with_chunks_and_vectors(store: HistoryStore)
     assert described(store.load(OTHER)) == described(StoredChannel([whole(window(0, OTHER))]))
 
 
-def test_between_the_beginning_and_the_end_of_a_change_a_window_has_its_new_turns_and_nothing_else(
+def test_during_a_change_a_window_has_its_new_turns_and_nothing_else(
     store: HistoryStore,
 ) -> None:
     store.append([whole(window(index)) for index in range(3)])
@@ -115,8 +115,8 @@ def test_between_the_beginning_and_the_end_of_a_change_a_window_has_its_new_turn
     )
 
 
-def test_the_vectors_of_turns_that_stayed_are_kept_as_they_were(store: HistoryStore) -> None:
-    """A hot history rounds the vectors that it hands on, and must not wear them down."""
+def test_the_vectors_of_unchanged_turns_are_kept_exactly(store: HistoryStore) -> None:
+    """A history in memory rounds its vectors; passing them on must not lose more precision each time."""
     before = whole(window(0))
     store.append([before])
     now = edited(window(0).turns[1], "the valve is fine")
@@ -131,7 +131,7 @@ def test_the_vectors_of_turns_that_stayed_are_kept_as_they_were(store: HistorySt
     np.testing.assert_array_equal(loaded.turn_vectors[1], after.turn_vectors[1].astype(np.float16))
 
 
-def test_a_change_of_two_windows_is_finished_one_by_one(store: HistoryStore) -> None:
+def test_a_change_of_two_windows_is_finished_window_by_window(store: HistoryStore) -> None:
     store.append([whole(window(index)) for index in range(2)])
     turns = [deleted(window(0).turns[2]), deleted(window(1).turns[0])]
     store.begin_change(KEY, turns, [0, 1])
@@ -144,7 +144,7 @@ def test_a_change_of_two_windows_is_finished_one_by_one(store: HistoryStore) -> 
     )
 
 
-def test_a_window_without_a_live_turn_has_no_chunk(store: HistoryStore) -> None:
+def test_a_window_of_deleted_turns_has_no_chunk(store: HistoryStore) -> None:
     store.append([whole(window(0))])
     turns = [deleted(turn) for turn in window(0).turns]
     store.begin_change(KEY, turns, [0])
@@ -157,7 +157,7 @@ def test_a_window_without_a_live_turn_has_no_chunk(store: HistoryStore) -> None:
     assert loaded.chunk_vectors.shape == (0, EMBEDDER.dimensions)
 
 
-def test_a_change_erases_the_summaries_that_rest_on_it_and_no_other(store: HistoryStore) -> None:
+def test_a_change_erases_only_the_summaries_that_used_its_turns(store: HistoryStore) -> None:
     store.append([whole(window(index)) for index in range(3)])
     kept = [summary("a", 0), summary("b", 3), summary("c", 6, (4,)), summary("d", 3, key=OTHER)]
     store.put_summaries(kept)
@@ -176,7 +176,7 @@ def test_a_change_erases_the_summaries_that_rest_on_it_and_no_other(store: Histo
     assert (store.load(KEY).summary_ids, store.load(KEY).stale_ids) == ({"a", "b"}, {"c"})
 
 
-def test_summaries_come_in_the_order_of_windows_and_the_last_of_an_id_counts(store: HistoryStore) -> None:
+def test_summaries_are_in_window_order_and_the_last_with_an_id_wins(store: HistoryStore) -> None:
     last = dataclasses.replace(summary("c", 0), body=b"2")
     store.put_summaries([summary("b", 6, (1,)), summary("c", 0), summary("a", 0), last])
     store.put_summaries([])
@@ -187,7 +187,7 @@ def test_summaries_come_in_the_order_of_windows_and_the_last_of_an_id_counts(sto
         store.summary("nope")
 
 
-def test_messages_deleted_before_they_came_are_remembered(store: HistoryStore) -> None:
+def test_messages_deleted_before_they_arrive_are_remembered(store: HistoryStore) -> None:
     store.put_erased(KEY, ["it's", "m2", "m2"])
     store.put_erased(KEY, ["m3"])
     store.put_erased(OTHER, [])
@@ -196,7 +196,7 @@ def test_messages_deleted_before_they_came_are_remembered(store: HistoryStore) -
 
 
 class Model:
-    """How far a random run has come; the same steps go to each store."""
+    """The state of a random run; every store gets the same steps."""
 
     def __init__(self) -> None:
         self.windows: dict[ChannelKey, list[Window]] = {KEY: [], OTHER: []}
@@ -218,7 +218,7 @@ steps = st.lists(
 
 
 def apply(stores: Sequence[HistoryStore], model: Model, step: tuple[str, ChannelKey, object]) -> None:
-    """One step of a random run, as `Histories` may take it, on every store."""
+    """Apply one step of a random run, of the kind that `Histories` makes, to every store."""
     name, key, what = step
     windows, begun = model.windows[key], model.begun[key]
     if name == "append":
@@ -288,7 +288,7 @@ def test_both_stores_hold_the_same_after_the_same_steps(run: list[tuple[str, Cha
                 assert in_memory.depending_on(key, every) == lance.depending_on(key, every)
 
 
-def test_a_change_erases_the_paid_answers_that_rest_on_its_turns() -> None:
+def test_a_change_erases_the_paid_answers_that_used_its_turns() -> None:
     erased = list[tuple[ChannelKey, int]]()
     store = InMemoryStore(lambda key, seq: erased.append((key, seq)))
     store.append([whole(window(0))])

@@ -13,7 +13,7 @@ from support.building import KEY, history_of, recorded, turn, windows_of
 
 
 class Shouting:
-    """An index of a strategy: what is said in a window, in capitals."""
+    """A strategy's index: the text of a window in capitals."""
 
     def __init__(self, read: ReadTurns) -> None:
         self._read = read
@@ -32,7 +32,7 @@ class Shouting:
         return 1000 * len(self._said)
 
 
-def test_an_index_is_made_once_and_reads_windows_from_before_and_after() -> None:
+def test_an_index_is_created_once_and_reads_earlier_and_later_windows() -> None:
     first, second, third = windows_of([["the pump leaks"], ["lunch?"], ["no"]])
     history = history_of([first, second])
     index = history.index(Shouting)
@@ -42,7 +42,7 @@ def test_an_index_is_made_once_and_reads_windows_from_before_and_after() -> None
     assert index.said(2) == "NO"
 
 
-def test_an_index_learns_of_changes() -> None:
+def test_an_index_is_notified_of_changes() -> None:
     windows = windows_of([["the pump leaks"], ["lunch?"]])
     history = history_of(windows)
     index = history.index(Shouting)
@@ -52,7 +52,7 @@ def test_an_index_learns_of_changes() -> None:
     assert index.said(0) == "THE VALVE LEAKS"
 
 
-def test_the_bytes_of_an_index_are_those_of_its_history() -> None:
+def test_the_bytes_of_an_index_count_towards_its_history() -> None:
     history = history_of(windows_of([["the pump leaks"], ["lunch?"]]))
     before = history.nbytes
     index = history.index(Shouting)

@@ -23,7 +23,7 @@ def test_features_broadcast() -> None:
     assert model.score({"a": np.array([[0.0], [1.0]]), "b": np.zeros((1, 3))}).shape == (2, 3)
 
 
-def test_the_shipped_ranker_knows_only_features_that_are_made() -> None:
+def test_the_packaged_ranker_uses_only_existing_features() -> None:
     for vectors in (True, False):
         ranker = Ranker.shipped(vectors=vectors)
         assert set(ranker.relevance.terms) <= set(RELEVANCE)

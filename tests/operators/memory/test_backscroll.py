@@ -35,7 +35,7 @@ def test_the_turn_a_gap_asks_for_comes_first(embedder: HashingEmbedder | None) -
 
 
 @pytest.mark.parametrize("budget", [0, 3, 20, 40, 1024])
-def test_a_memory_keeps_to_its_budget_and_to_the_order_of_the_channel(budget: int) -> None:
+def test_a_memory_stays_within_its_budget_and_in_channel_order(budget: int) -> None:
     memory = remembered("backscroll", request_for(HashingEmbedder(), budget=budget))
     seqs = [entry.turn.seq for entry in memory]
     assert sum(entry.tokens for entry in memory) <= budget
@@ -52,7 +52,7 @@ def test_later_windows_do_not_change_a_memory() -> None:
     assert remembered("backscroll", request) == remembered("backscroll", fresh)
 
 
-def test_a_window_without_gaps_asks_with_its_own_utterances() -> None:
+def test_a_window_without_gaps_uses_its_utterances_as_queries() -> None:
     memory = remembered("backscroll", replace(request_for(HashingEmbedder(), budget=24), gaps=[]))
     assert memory
     assert {entry.gap for entry in memory} == {None}
@@ -64,7 +64,7 @@ def test_an_empty_history_gives_an_empty_memory() -> None:
     assert remembered("backscroll", request) == ()
 
 
-def test_features_are_finite_and_one_row_a_turn() -> None:
+def test_features_are_finite_with_one_row_per_turn() -> None:
     request = request_for(HashingEmbedder())
     rows = evidence_features(
         request, Excerpt.whole(request.history), Ranker.shipped(vectors=True).relevance

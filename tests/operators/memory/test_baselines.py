@@ -87,17 +87,17 @@ def test_an_empty_history_gives_an_empty_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_budget_of_nothing_gives_an_empty_memory(name: str) -> None:
+def test_a_budget_of_zero_gives_an_empty_memory(name: str) -> None:
     history = history_of(windows_of([["pump"]]), embedder=EMBEDDER)
     assert remembered(name, request(history, gap("pump"), budget=0)) == ()
 
 
-def test_without_memory_nothing_is_taken() -> None:
+def test_the_none_strategy_takes_nothing() -> None:
     history = history_of(windows_of([["pump"]]), embedder=EMBEDDER)
     assert remembered("none", request(history, gap("pump"))) == ()
 
 
-def test_recent_takes_the_turns_right_before_the_window_as_many_as_fit() -> None:
+def test_recent_takes_the_last_turns_before_the_window_that_fit() -> None:
     history = history_of(windows_of([["a"], ["b b b b b b", "c"], ["d"], ["after the window"]]))
     tokens = [history.turns(0, 9)[seq].tokens for seq in range(4)]
     assert tokens == [4, 9, 4, 4]
@@ -154,7 +154,7 @@ def test_remember_stops_at_the_first_turn_that_does_not_fit() -> None:
     ]
 
 
-def test_remember_extracts_the_turns_of_the_best_chunks_alone() -> None:
+def test_remember_extracts_only_the_turns_of_the_best_chunks() -> None:
     history = history_of(windows_of(HARBOR), embedder=EMBEDDER)
     memory = remembered("remember", request(history, gap("lunch"), budget=128, chunk_size=128))
     assert taken(memory) == [("m0", 0, 2, 0.0), ("m1", 0, 1, 0.7071)]
@@ -205,7 +205,7 @@ BERTHS = [["pump"], ["lunch"], ["new pump"], ["noon"], ["crane"], ["berth"]]
 
 
 @pytest.mark.parametrize("name", ["sparse", "dense"])
-def test_as_many_chunks_are_taken_as_fill_the_budget(name: str) -> None:
+def test_enough_chunks_are_taken_to_fill_the_budget(name: str) -> None:
     history = history_of(windows_of(BERTHS), embedder=EMBEDDER)
     window = [turn(90, "pump", author="Zoe")]
 
@@ -228,7 +228,7 @@ def test_hybrid_takes_half_its_chunks_from_each_ranking() -> None:
     assert taken(memory) == [("m3", None, 2, 0.4714), ("m4", None, 1, 0.6155)]
 
 
-def test_what_both_rankings_of_hybrid_hold_is_taken_once() -> None:
+def test_hybrid_takes_a_chunk_of_both_rankings_once() -> None:
     history = history_of(windows_of(BERTHS), embedder=EMBEDDER)
     window = [turn(90, "pump", author="Zoe")]
     memory = remembered("hybrid", request(history, turns=window, budget=512))

@@ -29,13 +29,13 @@ def asking(history: ChannelHistory, window: Window = WINDOW) -> MemoryRequest:
     return MemoryRequest(window.turns, [gap], history.as_of(window.ref.first_seq), MemoryParameters(EMBEDDER))
 
 
-def test_a_history_that_is_not_long_is_taken_whole(history: ChannelHistory) -> None:
+def test_a_short_history_is_used_whole(history: ChannelHistory) -> None:
     request = asking(history)
     assert excerpt(request) == Excerpt.whole(request.history)
     assert len(excerpt(request)) == 80
 
 
-def test_of_a_long_history_the_latest_windows_and_those_found_are_taken(
+def test_a_long_history_is_reduced_to_the_latest_windows_and_those_found(
     history: ChannelHistory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_RECENT", 3)
@@ -47,7 +47,7 @@ def test_of_a_long_history_the_latest_windows_and_those_found_are_taken(
     assert list(taken.windows) == sorted(taken.windows)
 
 
-def test_an_excerpt_reads_as_a_history_of_its_windows_alone(history: ChannelHistory) -> None:
+def test_an_excerpt_equals_a_history_of_only_its_windows(history: ChannelHistory) -> None:
     taken = Excerpt.of(history.as_of(80), [7, 8, 39])
     alone = Excerpt.whole(history_of(windows_of([SAID[7], SAID[8], SAID[39]]), embedder=EMBEDDER).as_of(6))
     assert len(taken) == len(alone) == 6
@@ -62,7 +62,7 @@ def test_an_excerpt_reads_as_a_history_of_its_windows_alone(history: ChannelHist
     np.testing.assert_array_equal(taken.vectors(), alone.vectors())
 
 
-def test_the_memory_of_a_long_history_names_the_turns_as_they_stand_in_it(
+def test_the_memory_of_a_long_history_has_the_turns_of_the_full_history(
     history: ChannelHistory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_RECENT", 3)

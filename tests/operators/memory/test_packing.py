@@ -13,7 +13,7 @@ def packed(turns: list, probability: list[float], budget: int) -> list[int]:  # 
     return [item.seq for item in taken]
 
 
-def test_a_turn_that_does_not_fit_is_skipped_and_packing_goes_on() -> None:
+def test_a_turn_that_does_not_fit_is_skipped_and_packing_continues() -> None:
     turns = [sized(0, 60), sized(1, 60), sized(2, 20)]
     assert packed(turns, [0.9, 0.8, 0.1], 85) == [0, 2]
 
@@ -28,7 +28,7 @@ def test_a_turn_without_text_is_never_taken() -> None:
     assert packed([turn(0, ""), turn(1, "the pump")], [0.9, 0.1], 50) == [1]
 
 
-def test_a_long_turn_enters_as_the_sentences_that_are_looked_for() -> None:
+def test_a_long_turn_is_shortened_to_its_wanted_sentences() -> None:
     filler = "We talked about many other things for a very long while that day. "
     said = turn(0, filler * 6 + "The zeppelin lands in Turin. " + filler * 6)
     assert said.tokens > LONG

@@ -43,7 +43,7 @@ nothing = object()
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of `sys.path`, for this process and the ones it starts, with a module of memories."""
+    """A folder on `sys.path`, here and in child processes, with a module of memory strategies."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "first_memory.py").write_text(FIRST)
@@ -51,7 +51,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def replay(folder: Path, *options: str) -> list[str]:
-    """Replay the sample in a process of its own; returns the line of a user error."""
+    """Replay the sample in a separate process; returns the lines of a user error."""
     plain = ("--embedding-model", "none", "--window", "256", "--out", "out.jsonl")
     command = [sys.executable, "-m", "backscroll.flows.cli.main", "replay", str(SAMPLE), *plain, *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -60,7 +60,7 @@ def replay(folder: Path, *options: str) -> list[str]:
 
 
 def install(folder: Path, package: str, **memories: str) -> None:
-    """What pip leaves of a package that adds memories."""
+    """Create the metadata that pip leaves for a package that adds memory strategies."""
     info = folder / f"{package}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
@@ -68,12 +68,12 @@ def install(folder: Path, package: str, **memories: str) -> None:
     (info / "entry_points.txt").write_text("\n".join(["[backscroll.memories]", *lines, ""]))
 
 
-def test_every_name_is_that_of_its_strategy() -> None:
+def test_every_strategy_has_the_name_it_is_registered_under() -> None:
     assert registry.names()[0] == "backscroll"
     assert [registry.get(name).name for name in registry.names()] == list(registry.names())
 
 
-def test_a_registry_can_have_more_without_changing_the_first() -> None:
+def test_extending_a_registry_does_not_change_the_original() -> None:
     more = registry.MEMORIES.extended({"latest": "backscroll.operators.memory.baselines:RECENT"})
     assert more.names() == (*registry.names(), "latest")
     assert more.get("latest") is more.get("recent")
@@ -123,7 +123,7 @@ def test_two_packages_cannot_use_the_same_name(installed: Path) -> None:
         registry.MEMORIES.extended({}).get("first")
 
 
-def test_the_name_of_a_strategy_of_backscroll_cannot_be_taken(installed: Path) -> None:
+def test_a_package_cannot_use_the_name_of_a_built_in_strategy(installed: Path) -> None:
     install(installed, "first-memory", recent="first_memory:First")
     assert registry.MEMORIES.extended({}).get("recent").name == "recent"
     assert replay(installed) == [

@@ -19,19 +19,19 @@ def found(
     return [(hit.turn.seq, hit.words) for hit in search(history, query, embedder, limit=limit)]
 
 
-def test_by_words_only_chunks_that_share_one_are_found_each_by_its_best_turn() -> None:
+def test_by_words_only_chunks_with_a_query_word_are_found_each_by_its_best_turn() -> None:
     assert found("RED key?") == [(2, ("red", "key"))]
     assert found("lunch or oil") == [(4, ("oil",)), (1, ("lunch",))]
     assert found("submarine") == []
 
 
-def test_with_vectors_the_rankings_are_fused_and_every_chunk_has_a_place() -> None:
+def test_with_vectors_the_rankings_are_fused_and_every_chunk_is_ranked() -> None:
     hits = found("The pump is new", dense=True)
     assert hits[0] == (6, ("the", "pump", "is", "new"))
     assert len(hits) == 4
 
 
-def test_nothing_after_the_cut_nothing_beyond_the_limit_and_nothing_for_no_words() -> None:
+def test_nothing_is_found_after_the_cut_beyond_the_limit_or_without_words() -> None:
     assert found("ship May", before=5) == []
     assert len(found("the pump", dense=True, limit=2)) == 2
     assert found("  ") == []

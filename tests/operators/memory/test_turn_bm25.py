@@ -26,13 +26,13 @@ def test_scores_are_bm25_with_a_positive_idf(rows: TurnRows) -> None:
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
-def test_coverage_counts_words_that_no_turn_says(rows: TurnRows) -> None:
+def test_coverage_counts_words_that_are_in_no_turn(rows: TurnRows) -> None:
     match = TurnTerms(rows, [stems("valve"), stems("valve zeppelin")]).match()
     unseen, valve = log(1 + 4.5 / 0.5), log(1 + 3.5 / 1.5)
     assert match.coverage[1, 1] / match.coverage[0, 1] == pytest.approx(valve / (valve + unseen), rel=1e-4)
 
 
-def test_first_and_last_name_the_turns_that_open_and_close_a_word(rows: TurnRows) -> None:
+def test_first_and_last_mark_the_turns_where_a_word_first_and_last_occurs(rows: TurnRows) -> None:
     match = TurnTerms(rows, [stems("red")]).match()
     assert match.first.round(3).tolist() == [[1.0, 0.0, 0.0, 0.0]]
     assert match.last.round(3).tolist() == [[0.0, 0.0, 1.0, 0.0]]

@@ -12,7 +12,7 @@ from support.building import history_of, turn, windows_of
 SAID = [["The pumps leak again.", "Which pump?"], ["Pump two leaks, see https://x.io/2", "ok"]]
 
 
-def test_stems_leave_out_what_says_nothing() -> None:
+def test_stems_leave_out_stop_words() -> None:
     assert stems("The pumps leaked again, and Ana's valve is fine!") == [
         "pump",
         "leak",
@@ -27,7 +27,7 @@ def rows_of(history: ChannelHistory, before_seq: int) -> TurnRows:
     return past.index(TurnFeatures).rows(range(past.windows))
 
 
-def test_a_prefix_reads_as_a_fresh_index_of_it() -> None:
+def test_a_prefix_equals_a_fresh_index_of_it() -> None:
     windows = windows_of(SAID)
     whole, part = history_of(windows), history_of(windows[:1])
     rows_of(whole, 4)
@@ -39,14 +39,14 @@ def test_a_prefix_reads_as_a_fresh_index_of_it() -> None:
     assert fresh.number("two") is None
 
 
-def test_rows_tell_questions_figures_and_addresses() -> None:
+def test_rows_mark_questions_figures_and_addresses() -> None:
     rows = rows_of(history_of(windows_of(SAID)), 4)
     assert rows["question"].tolist() == [0, 1, 0, 0]
     assert rows["digit"].tolist() == [0, 0, 1, 0]
     assert rows["code"].tolist() == [0, 0, 1, 0]
 
 
-def test_an_edit_changes_the_rows_of_its_window_and_leaves_older_views_alone() -> None:
+def test_an_edit_changes_the_rows_of_its_window_but_not_rows_returned_before() -> None:
     windows = windows_of([["a red valve", "a pump"], ["a hose"]])
     index = TurnFeatures(lambda at: windows[at].turns)
     before = index.rows(range(2))
@@ -58,7 +58,7 @@ def test_an_edit_changes_the_rows_of_its_window_and_leaves_older_views_alone() -
     assert after.frequency()[after.number("green")] == 1
 
 
-def test_windows_that_were_not_asked_for_lately_are_read_again_as_they_were() -> None:
+def test_windows_that_were_not_used_recently_are_read_again_with_the_same_rows() -> None:
     said = {n: [turn(n, f"berth {n} has a red valve")] for n in range(8)}
     read = list[int]()
 
@@ -78,7 +78,7 @@ def test_windows_that_were_not_asked_for_lately_are_read_again_as_they_were() ->
     assert after.terms < 20, "numbers of words that are in no window kept are given again"
 
 
-def test_the_columns_of_an_open_window_are_those_it_has_once_it_is_recorded() -> None:
+def test_an_open_window_has_the_same_columns_once_it_is_recorded() -> None:
     windows = windows_of(SAID)
     before, after = history_of(windows[:1]), history_of(windows)
     open_columns = window_columns(before.as_of(2), windows[1].turns)

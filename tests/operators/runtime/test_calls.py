@@ -19,7 +19,7 @@ CODEC = Codec({})
 
 
 class Works:
-    """Calls that begin at once and end, upper-cased, when the test lets them."""
+    """Calls that start at once and return the item in upper case when the test lets them."""
 
     def __init__(self, items: Iterable[str] = "abcdef") -> None:
         self.gates: dict[str, Future[None]] = {item: Future() for item in items}
@@ -42,7 +42,7 @@ class Works:
             self.gates[item].set_result(None)
 
     def begin(self, number: int) -> list[str]:
-        """The next calls that begin."""
+        """The next calls to start."""
         return [self.begun.get(timeout=PATIENCE) for _ in range(number)]
 
 
@@ -61,7 +61,7 @@ class Step:
         self.stopping.set()
 
     def results(self, number: int) -> list[str]:
-        """Poll until so many results came out."""
+        """Poll until this many results have been emitted."""
         results, deadline = list[str](), time.monotonic() + PATIENCE
         while len(results) < number and time.monotonic() < deadline:
             emitted, _ = self.calls.on_notify()
@@ -69,7 +69,7 @@ class Step:
         return results
 
     def end(self) -> tuple[list[str], bool]:
-        """Tell the step that its input has ended; fails if it waits for too long."""
+        """Signal the end of the input to the step; fails if the step waits too long."""
         ended: Future[tuple[list[str], bool]] = Future()
         threading.Thread(target=lambda: ended.set_result(self.calls.on_eof()), daemon=True).start()
         return ended.result(timeout=PATIENCE)
@@ -82,7 +82,7 @@ class Step:
         return self.failures[0]
 
 
-def test_results_keep_the_order_of_their_items_though_calls_end_out_of_order() -> None:
+def test_results_keep_the_order_of_their_items_even_if_calls_finish_out_of_order() -> None:
     works = Works()
     step = Step(works)
     assert step.calls.on_batch(["a", "b", "c"]) == ([], False)
@@ -95,7 +95,7 @@ def test_results_keep_the_order_of_their_items_though_calls_end_out_of_order() -
     assert step.calls.snapshot() == CODEC.encode(())
 
 
-def test_a_key_with_nothing_in_flight_is_let_go() -> None:
+def test_a_key_with_nothing_in_flight_is_discarded() -> None:
     works = Works()
     step = Step(works)
     step.calls.on_batch(["a", "b"])
@@ -109,7 +109,7 @@ def test_a_key_with_nothing_in_flight_is_let_go() -> None:
     assert emitted == ["A", "B"]
 
 
-def test_a_key_has_at_most_its_number_of_calls_at_once() -> None:
+def test_a_key_never_exceeds_its_number_of_concurrent_calls() -> None:
     works = Works()
     step = Step(works, per_key=2)
     step.calls.on_batch(list("abcdef"))
@@ -166,7 +166,7 @@ def test_a_call_that_raises_stops_the_flow_and_its_item_stays_in_flight() -> Non
     assert step.calls.snapshot() == CODEC.encode(("b", "c"))
 
 
-def test_while_calls_are_in_flight_results_are_looked_for_soon() -> None:
+def test_while_calls_are_in_flight_results_are_checked_for_soon() -> None:
     works = Works()
     step = Step(works)
     assert step.calls.notify_at() is None
@@ -205,7 +205,7 @@ def test_the_end_of_the_input_does_not_wait_when_the_flow_is_stopping() -> None:
     works.finish("a", "b")
 
 
-def test_a_wait_at_the_end_of_the_input_ends_when_the_flow_is_to_stop() -> None:
+def test_the_wait_at_the_end_of_the_input_ends_when_the_flow_is_stopping() -> None:
     works = Works()
     step = Step(works)
     step.calls.on_batch(["a"])
@@ -234,7 +234,7 @@ def test_work_for_the_processor_runs_on_one_thread_in_order() -> None:
     assert results[0][1].startswith("backscroll-work")
 
 
-def test_an_error_of_work_on_the_executor_reaches_its_caller() -> None:
+def test_an_error_in_work_on_the_executor_reaches_the_caller() -> None:
     async def broken() -> None:
         await on_executor(lambda: 1 // 0)
 
@@ -242,7 +242,7 @@ def test_an_error_of_work_on_the_executor_reaches_its_caller() -> None:
         asyncio.run(broken())
 
 
-def test_draining_gives_up_what_waits_and_lets_running_work_end() -> None:
+def test_draining_cancels_waiting_work_and_lets_running_work_finish() -> None:
     started, release, done = threading.Event(), threading.Event(), list[str]()
 
     def work(name: str) -> str:

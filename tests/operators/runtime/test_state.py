@@ -1,4 +1,4 @@
-"""States are decoded exactly as they were encoded, also by code that has moved since."""
+"""States are decoded exactly as they were encoded, even by code that has since moved."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ STATES = (
     (GAPPED,),
     (Recalled(GAPPED, REFERENCES, 2.0, "memory: timeout"),),
 )
-"""A state of each step; every field has a value other than its default."""
+"""A state of each step, in which every field differs from its default."""
 
 
 def test_a_committed_state_of_version_3_is_still_decoded() -> None:
@@ -100,7 +100,7 @@ def test_every_class_that_a_state_can_hold_has_a_tag() -> None:
 
 
 def values_of(hint: Any) -> st.SearchStrategy[Any]:
-    """All values of a type hint that a state can hold."""
+    """All values of a type that a state can hold."""
     plain: dict[Any, st.SearchStrategy[Any]] = {
         str: st.text(st.characters(exclude_categories=())),  # half surrogate pairs too
         int: st.integers(-(2**63), 2**63 - 1),
@@ -150,7 +150,7 @@ def test_no_state_is_decoded_to_none() -> None:
 
 @dataclass(frozen=True)
 class Place:
-    """A class in one release; in the next it is `Moved`, with one more field."""
+    """A class in one release; the next release renames it to `Moved` and adds a field."""
 
     number: int
 
@@ -161,7 +161,7 @@ class Moved:
     thread: str = "none"
 
 
-def test_a_class_may_be_renamed_and_get_a_field_with_a_default() -> None:
+def test_a_class_can_be_renamed_and_given_a_field_with_a_default() -> None:
     old, new = Codec({"place": Place}), Codec({"place": Moved})
     assert new.decode(old.encode((Place(4),))) == (Moved(4),)
 

@@ -1,4 +1,4 @@
-"""What is kept for a channel between two epochs stays small, however long its history is."""
+"""The state kept for a channel between epochs stays small, however long its history is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def posted(number: int, text: str) -> Message:
 
 
 def talk() -> Callable[[int], str]:
-    """What says so many of the sample's words, in no order."""
+    """A text of this many words of the sample, in random order."""
     lines = SAMPLE.read_text(encoding="utf-8").splitlines()
     vocabulary, chooser = (
         [word for line in lines for word in json.loads(line)["text"].split()],
@@ -46,12 +46,12 @@ def talk() -> Callable[[int], str]:
 
 
 def idle_engine() -> Engine:
-    """One of which only the counts are used."""
+    """An engine of which only the counters are used."""
     return Engine(InMemoryStore())
 
 
 def full(history: ChannelHistory, text: str) -> Admission:
-    """A channel whose buffers are full: unrecorded turns, late messages, edits without their message."""
+    """A channel with full buffers: unrecorded turns, late messages, edits without their message."""
     admission = Admission(AdmissionState.over(history), patience=True)
     for number in range(WINDOWS * TURNS + BATCH):
         list(admission.admit(posted(number, "ok"), history))
@@ -80,8 +80,8 @@ def test_the_state_of_admission_is_small_with_its_buffers_full(text: str) -> Non
 
 
 @pytest.mark.parametrize("turns", [8, TURNS, 256])
-def test_the_state_of_a_channel_is_small_with_all_windows_that_may_wait_its_own(turns: int) -> None:
-    """The record step's: windows with their turns. Whether they are large or small, so much is let in."""
+def test_the_state_of_a_channel_is_small_even_if_all_waiting_windows_are_its_own(turns: int) -> None:
+    """The state of the record step: windows with their turns. The limit holds for large and small windows."""
     said = talk()
     of_turn = max(1024 // turns * 5 // 8, 1)  # words
     waiting, engine = list[Window](), idle_engine()
@@ -110,7 +110,7 @@ def test_the_state_of_a_channel_is_small_with_all_windows_that_may_wait_its_own(
 
 
 @pytest.mark.parametrize("words", [3, 90])
-def test_the_state_of_the_cut_is_small_with_the_window_nearly_full(words: int) -> None:
+def test_the_state_of_cutting_is_small_with_the_window_nearly_full(words: int) -> None:
     recorded = history_of(windows_of([["a", "b"]] * 50))
     cutting = Cutting.begin(WindowCutter(), KEY, recorded, None)
     said, largest = talk(), 0
@@ -121,7 +121,7 @@ def test_the_state_of_the_cut_is_small_with_the_window_nearly_full(words: int) -
     assert 1024 < largest < 16 * 1024
 
 
-def test_many_channels_may_wait_beside_one_that_may_not() -> None:
+def test_many_channels_can_wait_while_one_has_reached_its_limit() -> None:
     engine, other = idle_engine(), ChannelKey("default", "other")
     of_one = [Window(WindowRef(KEY, index, index, index), (turn(index, "ok"),)) for index in range(8)]
     engine.wait_to_be_recorded(of_one[:7])

@@ -46,7 +46,7 @@ def test_a_line_leads_to_its_message_and_its_brackets_to_the_earlier_one() -> No
     ]
 
 
-def test_of_two_lines_of_an_author_in_one_minute_the_words_decide() -> None:
+def test_the_words_tell_apart_two_lines_of_an_author_in_the_same_minute() -> None:
     assert cited(record("09:06 Cem: The old one is gone.")) == [("The old one is gone.", (7,), False)]
     assert cited(record("09:06 Cem: The old one is fixed. [no evidence]")) == [
         ("The old one is fixed. [no evidence]", (6,), False)

@@ -37,7 +37,7 @@ def remembered(
     rank: int = 1,
     score: float = 1.0,
 ) -> MemoryTurn:
-    """A turn in memory; a score of 1 makes it the evidence of its gap whatever it says."""
+    """A turn in memory; with a score of 1 it is the evidence of its gap whatever its text."""
     return MemoryTurn(entry, span, entry.tokens, gap, rank, score)
 
 
@@ -72,7 +72,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Turn], list[Gap], list[MemoryTurn]]:
 
 
 def said(line: str) -> tuple[str, str, list[str], list[tuple[str, ...]]]:
-    """A line's time and author, the pieces of the utterance, and the notes between them."""
+    """A line's time and author, the parts of the utterance, and the notes between them."""
     head = HEAD.match(line)
     assert head, line
     rest = line[head.end() :].removesuffix(" …")  # a beginning
@@ -92,7 +92,7 @@ def in_order(pieces: Iterable[str], text: str) -> bool:
 
 @given(case=cases(), max_tokens=st.integers(24, 120))
 @settings(database=None, deadline=None, max_examples=200)
-def test_a_digest_holds_verbatim_words_of_window_and_memory_alone(
+def test_a_digest_holds_only_verbatim_words_of_window_and_memory(
     case: tuple[list[Turn], list[Gap], list[MemoryTurn]], max_tokens: int
 ) -> None:
     turns, gaps, memory = case
@@ -121,7 +121,7 @@ def test_a_digest_holds_verbatim_words_of_window_and_memory_alone(
     assert bool(seqs) == any(t.text.strip() for t in turns)
 
 
-def test_evidence_stands_after_the_words_that_lean_on_it() -> None:
+def test_evidence_follows_the_words_that_refer_to_it() -> None:
     entry = remembered(turn(3, "Lunch? We ordered the pump from Kelsund. It arrives on Friday."))
     turns = [turn(10, "Is it fixed? The pump still leaks.", "Ben")]
     gaps = [Gap("m10", "it", "pronoun", "which pump is fixed", ("pump",))]
@@ -163,7 +163,7 @@ def test_evidence_that_shares_nothing_with_the_gap_is_not_quoted() -> None:
         assert (digest.text, digest.evidence) == ("09:10 Ben: Is it fixed?", {})
 
 
-def test_a_message_without_text_is_no_evidence() -> None:
+def test_a_message_without_text_is_not_evidence() -> None:
     turns = [turn(10, "Is it fixed?", "Ben")]
     gaps = [Gap("m10", "it", "", "which pump")]
     digest = ExtractiveSummarizer().summarize(
@@ -172,7 +172,7 @@ def test_a_message_without_text_is_no_evidence() -> None:
     assert (digest.text, digest.evidence) == ("09:10 Ben: Is it fixed?", {})
 
 
-def test_an_utterance_whose_evidence_does_not_fit_is_said_without_it() -> None:
+def test_an_utterance_whose_evidence_does_not_fit_is_quoted_without_it() -> None:
     endless = remembered(turn(3, "the pump " * 150))
     turns = [
         turn(10, "We decided to replace it on Friday and to test the new valve on Monday.", "Ben"),
@@ -187,7 +187,7 @@ def test_an_utterance_whose_evidence_does_not_fit_is_said_without_it() -> None:
     assert digest.evidence == {}
 
 
-def test_lines_stand_in_the_order_of_the_window() -> None:
+def test_lines_are_in_window_order() -> None:
     turns = [
         turn(1, "We decided to order the pump on Friday."),
         turn(2, "thanks", "Ben"),
@@ -199,7 +199,7 @@ def test_lines_stand_in_the_order_of_the_window() -> None:
     )
 
 
-def test_lines_of_a_window_that_spans_days_have_their_day() -> None:
+def test_lines_of_a_window_that_spans_days_show_the_day() -> None:
     turns = [
         turn(1, "We decided to order the pump on Friday.", minute=14 * 60 + 59),
         turn(2, "Berth seven reopens on 11 March at noon.", "Ben", minute=15 * 60 + 1),
@@ -210,13 +210,13 @@ def test_lines_of_a_window_that_spans_days_have_their_day() -> None:
     )
 
 
-def test_what_has_been_said_already_is_not_said_again() -> None:
+def test_repeated_content_is_not_quoted_again() -> None:
     text = "We decided to order the pump on Friday."
     assert digest_of([turn(1, text), turn(2, text, "Ben")]) == f"09:01 Ana: {text}"
 
 
 @pytest.mark.parametrize("text", ["ok", "thanks!", ":)", "？", "🧭", "hello\n\n"])
-def test_a_window_of_a_trifle_gets_a_line(text: str) -> None:
+def test_a_window_with_trivial_content_gets_a_line(text: str) -> None:
     assert digest_of([turn(1, text)]) == f"09:01 Ana: {text.strip()}"
 
 
@@ -224,7 +224,7 @@ def test_a_window_without_text_gets_no_line() -> None:
     assert digest_of([turn(1, ""), turn(2, " \n ")]) == ""
 
 
-def test_a_single_message_of_5000_tokens_begins_within_the_limit() -> None:
+def test_a_message_of_5000_tokens_is_shortened_to_the_limit() -> None:
     long = turn(1, " ".join(["pump", "valve"] * 2500))
     assert long.tokens > 5000
     text = digest_of([long])
@@ -235,7 +235,7 @@ def test_a_single_message_of_5000_tokens_begins_within_the_limit() -> None:
 
 
 @pytest.mark.parametrize("text", ["漢字" * 2500, "x" * 20_000, "https://chat.example.com/" + "a7-" * 2000])
-def test_a_long_message_without_spaces_begins_within_the_limit(text: str) -> None:
+def test_a_long_message_without_spaces_is_shortened_to_the_limit(text: str) -> None:
     digest = digest_of([turn(1, text)])
     assert digest.endswith(" …")
     said_ = digest.removeprefix("09:01 Ana: ").removesuffix(" …")

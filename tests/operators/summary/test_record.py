@@ -74,14 +74,14 @@ def test_a_summary_is_one_line_of_json_in_the_documented_order() -> None:
     )
 
 
-def test_a_permalink_stands_on_the_turns_that_have_one_alone() -> None:
+def test_only_turns_with_a_permalink_show_one() -> None:
     linked = replace(MEMORY, permalink="https://chat.example.com/m17")
     body = orjson.loads(replace(SUMMARY, memory=[MEMORY, linked]).to_json())
     assert ["permalink" in entry for entry in body["memory"]] == [False, True]
     assert body["memory"][1]["permalink"] == "https://chat.example.com/m17"
 
 
-def test_a_summary_is_read_as_it_was_written() -> None:
+def test_a_summary_is_read_back_unchanged() -> None:
     assert Summary.from_json(SUMMARY.to_json()) == SUMMARY
 
 
@@ -117,7 +117,7 @@ def test_a_record_of_another_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"nothing", SUMMARY.to_json()[:-1]])
-def test_what_is_no_summary_record_is_refused(body: bytes) -> None:
+def test_a_body_that_is_not_a_summary_record_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match="summary record"):
         Summary.from_json(body)
 

@@ -54,7 +54,7 @@ def json_bytes(text: str) -> int:
     return len(orjson.dumps(text)) - 2
 
 
-def test_an_ordinary_record_stays_as_it_is() -> None:
+def test_an_ordinary_record_is_unchanged() -> None:
     most = "a" * 16_384
     full = record(
         summary="s" * 65_536,
@@ -95,14 +95,14 @@ def test_a_link_that_is_too_long_is_left_out_and_never_cut() -> None:
     assert [entry.permalink for entry in made.memory] == [links[0], None]
 
 
-def test_many_long_texts_share_the_room_and_short_ones_stay_whole() -> None:
+def test_many_long_texts_share_the_limit_and_short_ones_stay_whole() -> None:
     long = [memory(n, "x" * 16_000) for n in range(100)]
     made = fitted(record(memory=[*long, memory(100, "the pump")]))
     assert [entry.text for entry in made.memory] == ["x" * 8_189 + "…"] * 100 + ["the pump"]
     assert len(made.to_json()) <= MOST_BYTES
 
 
-def test_of_a_memory_of_very_many_entries_the_better_ranks_stay_in_order() -> None:
+def test_a_very_large_memory_keeps_its_better_ranks_in_order() -> None:
     made = fitted(record(memory=[memory(n, "aye", rank=10_000 - n) for n in range(10_000)]))
     assert [entry.seq for entry in made.memory] == list(range(5_000, 10_000))
     assert len(made.to_json()) <= MOST_BYTES
@@ -137,7 +137,7 @@ giants = st.builds(
 
 @st.composite
 def hostile_records(draw: st.DrawFn) -> Summary:
-    """What 256 turns, a model without limits and a large budget can give, within what is admitted."""
+    """The largest records: 256 turns, a model without limits and a large budget, from admissible messages."""
     kind = draw(st.sampled_from(KINDS))
     ids = [f"{n:08}" + kind[0] * ((512 - 8) // json_bytes(kind[0])) for n in range(256)]
     link = "https://a.example/" + kind[0] * 4_000

@@ -65,7 +65,7 @@ def unsupported(summary: str, turns: Sequence[Turn] = CHAT, memory: Sequence[Mem
         "…",
     ],
 )
-def test_true_claims_in_other_words_are_not_flagged(summary: str) -> None:
+def test_paraphrased_true_claims_are_not_flagged(summary: str) -> None:
     assert unsupported(summary) == []
 
 
@@ -97,7 +97,7 @@ def test_false_figures_and_names_are_flagged_in_order_and_once(summary: str, spa
     assert unsupported(summary) == spans
 
 
-def test_the_memory_supports_what_the_window_does_not_and_only_by_its_span() -> None:
+def test_the_memory_supports_what_the_window_does_not_but_only_within_its_span() -> None:
     earlier = turn(9, "Peter paid $700 on the way. Maria paid 900.", "Emil")
     assert unsupported("Peter paid $700 and Emil did not.", CHAT) == ["Peter", "$700", "Emil"]
     assert unsupported("Peter paid $700 and Emil did not.", CHAT, [remembered(earlier)]) == []
@@ -240,10 +240,10 @@ def test_a_wrong_author_and_a_wrong_number_in_a_persons_sentence_are_flagged(sha
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_people_s_sentences_are_rarely_flagged_with_their_evidence_and_often_without(
+def test_human_sentences_are_rarely_flagged_with_their_evidence_and_often_without(
     shared: Path, part: str
 ) -> None:
-    """The annotators' resolutions are true abstractive sentences; in another window most are made up."""
+    """The annotators' resolutions are true abstractive sentences; in another window most are unsupported."""
     annotated = list(annotated_windows(shared, part))
     flagged = dict.fromkeys(("own", "other dialogue"), 0)
     count = 0
