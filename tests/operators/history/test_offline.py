@@ -11,9 +11,7 @@ import pytest
 from bytewax.testing import TestingSink, TestingSource, run_main
 
 from backscroll.flows.summarize import summarize_flow
-from backscroll.operators.engine import Engine
-from backscroll.operators.gaps.rules import RulesDetector
-from backscroll.operators.gaps.stage import RuleGaps
+from backscroll.operators.engine import Engine, EngineConfig
 from backscroll.operators.history import offline
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.histories import Histories
@@ -23,8 +21,6 @@ from backscroll.operators.history.read_only import ReadOnlyStore
 from backscroll.operators.history.store import HistoryError, StoredChannel
 from backscroll.operators.messages import NOBODY, ChannelKey, Message, MessageError, Received, parse_message
 from backscroll.operators.stream.windows import Window, WindowCutter
-from backscroll.operators.summary.extractive import ExtractiveSummarizer
-from backscroll.operators.summary.stage import ExtractiveWriting
 from support.building import KEY, START, HashingEmbedder, message
 
 SAMPLE = Path(__file__).resolve().parents[3] / "samples" / "harbor.jsonl"
@@ -69,19 +65,12 @@ def assert_holds_the_same(ours: StoredChannel, theirs: StoredChannel) -> None:
 
 def dataflow_store(messages: Sequence[Received], cutter: WindowCutter) -> InMemoryStore:
     store = InMemoryStore()
-    engine = Engine(
-        namespace="default",
-        histories=Histories(store, None, CHUNKER),
-        cutter=cutter,
-        gaps=RuleGaps(RulesDetector()),
-        strategy="none",
-        summaries=ExtractiveWriting(ExtractiveSummarizer()),
-        max_gaps=0,
-    )
+    config = EngineConfig(cutter=cutter, strategy="none", max_gaps=0)
+    engine = Engine(Histories(store, None, CHUNKER), config)
     run_main(  # type: ignore[no-untyped-call]
         summarize_flow(engine, TestingSource(messages, 10), TestingSink([]), TestingSink([]))
     )
-    assert engine.failure is None
+    assert engine.runtime.failure is None
     return store
 
 
@@ -177,7 +166,7 @@ def test_a_channel_continues_after_its_recorded_windows() -> None:
 
 def test_an_invalid_message_is_refused_and_the_channel_continues() -> None:
     channel = channel_of(posted(0), Histories(InMemoryStore(), None, CHUNKER))
-    with pytest.raises(MessageError, match="id 'm0' is already known with other content"):
+    with pytest.raises(MessageError, match="id 'm0' was already used with different content"):
         channel.add(message("m0", "something else"))
     channel.add(flush())
     assert texts(list(channel.windows)) == [["turn 0 at noon"]]
