@@ -41,7 +41,7 @@ def test_an_engine_with_only_a_store_needs_no_model_and_no_vectors() -> None:
 @pytest.mark.parametrize(
     ("strategy", "message"),
     [
-        ("nonsense", "no memory strategy 'nonsense'"),
+        ("nonsense", "unknown memory strategy 'nonsense'"),
         ("remember", "memory strategy 'remember' needs vectors: give the engine Histories with an embedder"),
     ],
 )
