@@ -261,7 +261,7 @@ def test_invalid_lines_go_to_dead_letters_and_valid_ones_are_unaffected(tmp_path
         ),
         (
             ["replay", "chat.jsonl", "--embedding-model", "./nowhere"],
-            "Error: embedding model './nowhere' cannot",
+            "Error: cannot load embedding model './nowhere'",
         ),
         (["ingest", "chat.jsonl"], "Error: ingest needs --store, the history to write to"),
     ],
@@ -327,7 +327,7 @@ def test_recorded_gaps_that_match_no_window_are_reported(tmp_path: Path) -> None
     write_chat(path, ["a"], 3)
     gaps.write_text('{"dialogue": "other", "window": 0, "gaps": []}\n')
     done = run("replay", path, *PLAIN, "--detected", gaps, cwd=tmp_path)
-    assert "belongs to a window of these files: check its channels" in " ".join(done.stderr.split())
+    assert "is in a window of these files: check its channels" in " ".join(done.stderr.split())
 
 
 def test_an_orderly_stop_finishes_its_writes_before_it_releases_the_store(
