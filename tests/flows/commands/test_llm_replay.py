@@ -60,7 +60,7 @@ def test_a_models_summaries_are_abstractive_and_count_its_tokens(
         assert (record["tokens"]["prompt"], record["tokens"]["completion"]) == (200, 20)
         assert (record["degraded"], record["unsupported"]) == (None, [])
     assert len(server.requests) == 2 * len(found)
-    assert f"{220 * len(found):,}  tokens of the language model" in report
+    assert f"{220 * len(found):,}  language model tokens: " in report
 
 
 def test_calls_run_concurrently_up_to_the_limit(server: ChatServer, chat: Path) -> None:
@@ -86,7 +86,7 @@ def test_no_window_is_lost_if_the_server_goes_away(
             f"{stage}: {kind}" for stage in ("gaps", "summary") for kind in ("server", "circuit_open")
         }
         assert record["kind"] == "extractive" or record["degraded"].startswith("gaps")
-    assert f"{len(degraded)}  of the new summaries are degraded" in report
+    assert f"{len(degraded)}  of the new summaries used a fallback: " in report
     assert len(server.requests) < 13 + 10  # the breaker spares the server
     asked = len(server.requests)
     again, report = replay(chat, "--llm", server.url, "--store", store, env=quick)
