@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -97,8 +98,8 @@ def test_a_run_killed_again_and_again_ends_with_the_same_summaries(
     assert records(lines_out) == whole
     assert seen.items() <= {json.loads(line)["summary_id"]: line for line in lines_out}.items()
     assert f"{len(seen)} from the store" not in done.stderr or len(seen) > 0
-    made = int(done.stderr.split(" new")[0].split(":")[-1].strip().replace(",", ""))
-    assert made <= len(whole) - len(seen)
+    (made,) = re.findall(r"summaries: ([\d,]+) new", done.stderr)
+    assert int(made.replace(",", "")) <= len(whole) - len(seen)
 
 
 @pytest.mark.timing
