@@ -32,7 +32,7 @@ def user_error_line(err: BaseException) -> str | None:
             return str(seen)
         if type(seen).__module__ == "bytewax.recovery":
             return f"recovery directory: {seen}: restore it as a whole, or start with an empty one"
-        seen = seen.__cause__ or seen.__context__
+        seen = seen.__cause__  # a bug that comes while a user error is handled has that as its context
     return None
 
 
