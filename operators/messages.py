@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -29,6 +29,7 @@ __all__ = [
     "Op",
     "Received",
     "Turn",
+    "channels_called",
     "format_time",
     "parse_message",
 ]
@@ -62,10 +63,28 @@ class ChannelKey(NamedTuple):
             namespace, channel = DEFAULT_NAMESPACE, text
         return cls(unquote(namespace), unquote(channel))
 
-    def is_called(self, name: str) -> bool:
-        """Whether a typed name means this channel, with or without its namespace and a leading `#`."""
-        plain = name.removeprefix("#")
-        return plain in (str(self), self.channel) or ("/" in plain and ChannelKey.parse(plain) == self)
+    def _is_called(self, name: str) -> bool:
+        """Whether a name is exactly this channel's, with or without its namespace."""
+        return name in (str(self), self.channel) or ("/" in name and ChannelKey.parse(name) == self)
+
+
+def channels_called(keys: Iterable[ChannelKey], name: str) -> list[ChannelKey]:
+    """The channels that a typed name means, with or without a namespace and a leading `#`.
+
+    `dock` and `#dock` both find a channel that is called either; where both exist, the exact name wins.
+    Several are returned if the name exists in several namespaces.
+
+    >>> harbor = [ChannelKey("acme", "dock"), ChannelKey("acme", "#dock"), ChannelKey("acme", "#crane")]
+    >>> [str(key) for name in ("#dock", "acme/dock", "crane") for key in channels_called(harbor, name)]
+    ['acme/#dock', 'acme/dock', 'acme/#crane']
+    """
+    keys = list(keys)
+    plain = name.removeprefix("#").replace("/#", "/")
+    return (
+        [key for key in keys if str(key) == name]
+        or [key for key in keys if key._is_called(name)]
+        or [key for key in keys if key._replace(channel=key.channel.removeprefix("#"))._is_called(plain)]
+    )
 
 
 @dataclass(frozen=True, slots=True)

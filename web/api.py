@@ -20,7 +20,7 @@ from backscroll.web.dependencies import (
     Channel,
     CurrentUser,
     catch_up_of,
-    channels_called,
+    entries_called,
     library_of,
     watcher_of,
 )
@@ -114,7 +114,7 @@ def catchup(
     an ISO 8601 time or a message id; `until` also accepts `latest`.
     """
     catch_up = catch_up_of(request)
-    entries = channels_called(request, user, channel)
+    entries = entries_called(request, user, channel)
     found = catch_up.missed(entries, since=since, until=until, me=me, max_tokens=max_tokens)
     return JSONBytes(found.to_json(catch_up.zone_name))
 

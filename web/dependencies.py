@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import Depends, HTTPException, Request
 
 from backscroll.connectors.lancedb.reader import ChannelEntry
-from backscroll.operators.messages import ChannelKey
+from backscroll.operators.messages import ChannelKey, channels_called
 from backscroll.web.access import User, user_of
 from backscroll.web.catchup import CatchUp
 from backscroll.web.events import StoreWatcher
@@ -20,7 +20,7 @@ __all__ = [
     "CurrentUser",
     "catch_up_of",
     "channel_path",
-    "channels_called",
+    "entries_called",
     "library_of",
     "open_channel",
     "watcher_of",
@@ -60,7 +60,7 @@ def watcher_of(request: Request) -> StoreWatcher:
 
 
 def open_channel(namespace: str, channel: str, user: CurrentUser, request: Request) -> ChannelEntry:
-    """The channel named in the URL.
+    """The channel named in the URL, with or without its `#`.
 
     Raises:
         HTTPException: 404, whether the channel does not exist or the user has no access to it.
@@ -72,8 +72,8 @@ def open_channel(namespace: str, channel: str, user: CurrentUser, request: Reque
     return found
 
 
-def channels_called(request: Request, user: User, name: str | None) -> list[ChannelEntry]:
-    """The user's channel with this name, given with or without its namespace; all their channels for no name.
+def entries_called(request: Request, user: User, name: str | None) -> list[ChannelEntry]:
+    """The user's channel with this name, given with or without its namespace and `#`; all for no name.
 
     Raises:
         HTTPException: 404 if the user has no channel of that name, 400 if they have several.
@@ -81,8 +81,8 @@ def channels_called(request: Request, user: User, name: str | None) -> list[Chan
     entries = library_of(request).store.channels(user.namespaces)
     if not name:
         return entries
-    exact = [entry for entry in entries if str(entry.key) == name]
-    found = exact or [entry for entry in entries if entry.key.is_called(name)]
+    called = channels_called((entry.key for entry in entries), name)
+    found = [entry for entry in entries if entry.key in called]
     if not found:
         raise HTTPException(404, "channel not found")
     if len(found) > 1:

@@ -16,7 +16,7 @@ from backscroll.operators.history.read_only import ReadOnlyStore
 from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.memory.request import Memory, MemoryRequest, MemoryStrategy, Needs
 from backscroll.operators.memory.search import Hit, search
-from backscroll.operators.messages import ChannelKey, Turn
+from backscroll.operators.messages import ChannelKey, Turn, channels_called
 from backscroll.operators.stream.windows import WindowRef
 from backscroll.operators.summary.citations import Passage, passages
 from backscroll.operators.summary.record import Summary
@@ -78,9 +78,10 @@ class Library:
         self._using = threading.Lock()  # an index is for one thread
 
     def channel(self, key: ChannelKey) -> ChannelEntry | None:
-        """A channel; None where it is not there."""
-        found = [entry for entry in self.store.channels(frozenset({key.namespace})) if entry.key == key]
-        return found[0] if found else None
+        """A channel, named with or without its `#`; None where it is not there."""
+        entries = {entry.key: entry for entry in self.store.channels(frozenset({key.namespace}))}
+        called = channels_called(entries, str(key))
+        return entries[called[0]] if called else None
 
     def cards(
         self,

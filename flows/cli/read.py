@@ -105,7 +105,9 @@ def serve(config: Path | None, **flags: Any) -> None:
     show_default=True,
     help="Start with the earliest summary, or only show new ones.",
 )
-@click.option("--channel", help="Only show this channel, written channel or namespace/channel.")
+@click.option(
+    "--channel", help="Only show this channel, written channel or namespace/channel, with or without #."
+)
 @as_option
 @click.option(
     "--limit",

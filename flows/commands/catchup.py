@@ -33,7 +33,7 @@ from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.language.salience import analyse_turns
 from backscroll.operators.memory.registry import get as get_strategy
 from backscroll.operators.memory.request import MemoryParameters, Retrieval
-from backscroll.operators.messages import ChannelKey
+from backscroll.operators.messages import ChannelKey, channels_called
 from backscroll.operators.stream.windows import WindowCutter
 
 __all__ = ["digest_channels", "make_recalling", "run_catchup", "shown_zone"]
@@ -74,10 +74,13 @@ def run_catchup(
         channels = read_channels(
             settings,
             named,
-            wanted=lambda key: channel is None or key.is_called(channel),
+            wanted=lambda key: channel is None or bool(channels_called([key], channel)),
             embedder=embedder,
             counters=counters,
         )
+        if channel is not None:  # where `dock` and `#dock` were both read, the exact name wins
+            called = channels_called((one.key for one in channels), channel)
+            channels = [one for one in channels if one.key in called]
         _check(channels, channel, settings, files)
         try:
             found = parse_period(

@@ -16,7 +16,7 @@ from backscroll.flows.running.signals import StopSignal, handle_signals
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.terminal.cards import print_card
 from backscroll.flows.terminal.errors import report_user_errors
-from backscroll.operators.messages import ChannelKey
+from backscroll.operators.messages import ChannelKey, channels_called
 
 __all__ = ["run_tail"]
 
@@ -37,13 +37,13 @@ def run_tail(
         click.ClickException: a user error, shown as one line.
     """
     cards = form == "cards" or (form == "auto" and sys.stdout.isatty())
-    prefix = None if channel is None else f"{_key(channel, settings.namespace)}:".encode()
+    wanted = None if channel is None else _Wanted(channel, settings.namespace)
     with report_user_errors(), handle_signals() as stop:
         connection = kafka_connection(settings)
         consumer = _open(connection, settings.kafka_summaries, start)
         try:
             with suppress(BrokenPipeError):  # the reader, such as `head`, has closed the pipe
-                _follow(consumer, _Printer(cards), prefix, limit, stop)
+                _follow(consumer, _Printer(cards), wanted, limit, stop)
         except errors.KafkaError as err:
             raise connection.explain(err) from err
         finally:
@@ -51,13 +51,23 @@ def run_tail(
     return 0
 
 
-def _key(channel: str, namespace: str) -> ChannelKey:
-    """The channel given on the command line, with or without its namespace."""
-    return (
-        ChannelKey.parse(channel)
-        if "/" in channel
-        else ChannelKey(namespace, ChannelKey.parse(channel).channel)
-    )
+class _Wanted:
+    """The channel given on the command line, with or without its namespace and `#`.
+
+    Which channels there are is learned from their records: `dock` shows `#dock` until `dock` is seen.
+    """
+
+    def __init__(self, channel: str, namespace: str) -> None:
+        named = ChannelKey.parse(channel)
+        self._name = channel if "/" in channel else str(ChannelKey(namespace, named.channel))
+        self._known = set[ChannelKey]()
+
+    def __call__(self, record_key: bytes) -> bool:
+        """Whether a record is of this channel; its key begins with that of the channel."""
+        key = ChannelKey.parse(record_key.decode("utf-8", "replace").partition(":")[0])
+        if key not in self._known and channels_called([key], self._name):
+            self._known.add(key)
+        return key in channels_called(self._known, self._name)
 
 
 def _open(connection: KafkaConnection, topic: str, start: str) -> KafkaConsumer:
@@ -76,13 +86,13 @@ def _open(connection: KafkaConnection, topic: str, start: str) -> KafkaConsumer:
 
 
 def _follow(
-    consumer: KafkaConsumer, printer: _Printer, prefix: bytes | None, limit: int | None, stop: StopSignal
+    consumer: KafkaConsumer, printer: _Printer, wanted: _Wanted | None, limit: int | None, stop: StopSignal
 ) -> None:
     shown = 0
     while not stop.is_set():
         for records in consumer.poll(timeout_ms=_POLL_MS).values():
             for record in records:
-                if prefix is not None and not (record.key or b"").startswith(prefix):
+                if wanted is not None and not wanted(record.key or b""):
                     continue
                 printer.show(record)
                 shown += 1

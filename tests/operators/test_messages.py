@@ -17,6 +17,7 @@ from backscroll.operators.messages import (
     DeadLetter,
     Message,
     MessageError,
+    channels_called,
     format_time,
     parse_message,
 )
@@ -283,6 +284,35 @@ def test_the_text_of_a_channel_key_escapes_the_separators() -> None:
 
 def test_a_key_without_a_separator_is_a_channel_of_the_default_namespace() -> None:
     assert ChannelKey.parse("general") == ChannelKey("default", "general")
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("dock", ["acme/dock"]),
+        ("#dock", ["acme/#dock"]),
+        ("acme/dock", ["acme/dock"]),
+        ("acme/#dock", ["acme/#dock"]),
+        ("crane", ["acme/#crane"]),
+        ("acme/crane", ["acme/#crane"]),
+        ("#pier", ["acme/pier", "lab/pier"]),
+        ("lab/#pier", ["lab/pier"]),
+        ("#lab/pier", ["lab/pier"]),
+        ("dev/ops", ["lab/dev%2Fops"]),
+        ("lab/dev%2Fops", ["lab/dev%2Fops"]),
+        ("##dock", []),
+        ("doc", []),
+        ("lab/dock", []),
+    ],
+)
+def test_a_channel_is_named_with_or_without_a_hash_and_the_exact_name_wins(
+    name: str, called: list[str]
+) -> None:
+    keys = [
+        *(ChannelKey("acme", channel) for channel in ("dock", "#dock", "#crane", "pier")),
+        *(ChannelKey("lab", channel) for channel in ("pier", "dev/ops")),
+    ]
+    assert [str(key) for key in channels_called(keys, name)] == called
 
 
 def test_equal_content_has_an_equal_digest_whatever_the_id() -> None:

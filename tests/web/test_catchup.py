@@ -122,6 +122,23 @@ def test_your_name_is_remembered_until_you_clear_it(chat: Chat) -> None:
         assert 'value="佐藤; ü"' in client.get("/catchup?since=2026-03-01").text
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [("dock", 200, "A."), ("#dock", 200, "B."), ("acme/#dock", 200, "B."), ("#harbor", 200, "C.")],
+)
+def test_a_channel_is_named_with_or_without_a_hash(tmp_path: Path, name: str, status: int, said: str) -> None:
+    with empty_chat(tmp_path) as chat:
+        for channel, words in (("dock", "A."), ("#dock", "B."), ("harbor", "C.")):
+            chat.window(HARBOR._replace(channel=channel), ("Ana", words))
+        with TestClient(app_over(chat.path), base_url="http://localhost") as client:
+            answer = client.get("/api/catchup", params={**ALL, "channel": name})
+            assert answer.status_code == status
+            assert [one["quoted"]["text"] for one in answer.json()["channels"]] == [said]
+            path = name if "/" in name else f"acme/{name}"
+            found = client.get(f"/api/channels/{path.replace('#', '%23')}/messages")
+            assert [one["text"] for one in found.json()] == [said]
+
+
 def test_a_channel_name_in_two_namespaces_must_be_qualified(tmp_path: Path) -> None:
     with empty_chat(tmp_path) as chat:
         chat.window(HARBOR, ("Ana", "Hello."))

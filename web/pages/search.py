@@ -11,7 +11,7 @@ from backscroll.connectors.lancedb.reader import ChannelEntry
 from backscroll.operators.catchup.period import PeriodError
 from backscroll.operators.memory.search import Hit
 from backscroll.web.cookies import keep_name, kept_name
-from backscroll.web.dependencies import Channel, CurrentUser, catch_up_of, channels_called, library_of
+from backscroll.web.dependencies import Channel, CurrentUser, catch_up_of, entries_called, library_of
 from backscroll.web.rendering import page, tells
 
 __all__ = ["router"]
@@ -38,7 +38,7 @@ def catchup(
     me: Annotated[str | None, Query(max_length=512)] = None,
 ) -> Response:
     """What the user has missed in one channel or in all; what concerns them comes first."""
-    entries, catch_up = channels_called(request, user, channel), catch_up_of(request)
+    entries, catch_up = entries_called(request, user, channel), catch_up_of(request)
     name = kept_name(request) if me is None else me.strip()
     since = since.strip() or _SINCE
     tokens = _TOKENS if channel else _TOKENS_OF_ALL

@@ -211,3 +211,26 @@ def test_a_models_items_are_shown_only_where_their_messages_hold_them() -> None:
     assert channel["decisions"] == []
     assert channel["left_out"]["dropped"] == 2
     assert (failed["degraded"], ids(failed["for_me"])) == ("catchup: invalid_json", ["m443"])
+
+
+@pytest.mark.parametrize(
+    ("channels", "name", "found"),
+    [
+        (["#dock"], "#dock", "#dock"),
+        (["#dock"], "dock", "#dock"),
+        (["dock"], "#dock", "dock"),
+        (["dock", "#dock"], "#dock", "#dock"),
+        (["dock", "#dock"], "default/dock", "dock"),
+    ],
+)
+def test_a_channel_is_named_with_or_without_a_hash(
+    tmp_path: Path, channels: list[str], name: str, found: str
+) -> None:
+    chat = tmp_path / "chat.jsonl"
+    messages = [
+        {"channel": channel, "id": f"m{at}", "ts": "2026-03-02T09:00:00Z", "author": "Ana", "text": "Hello."}
+        for at, channel in enumerate(channels)
+    ]
+    chat.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    fields = digest(name, "--file", chat, "--since", "2026-03-01")
+    assert [one["channel"] for one in fields["channels"]] == [found]

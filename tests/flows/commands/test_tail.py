@@ -76,13 +76,31 @@ def test_existing_summaries_are_printed_as_json_lines(broker: Broker, summaries:
 
 @pytest.mark.parametrize(
     ("channel", "expected"),
-    [("acme/dev%2Fops", ["Summary 0 of dev/ops."]), ("general", ["Summary 0 of general."])],
+    [
+        ("acme/dev%2Fops", ["Summary 0 of dev/ops."]),
+        ("general", ["Summary 0 of general."]),
+        ("#general", ["Summary 0 of general."]),
+    ],
 )
 def test_one_channel_can_be_selected_with_or_without_its_namespace(
     broker: Broker, summaries: str, channel: str, expected: list[str]
 ) -> None:
     lines = tail(broker, summaries, "--from", "earliest", "--channel", channel, "--limit", 1)
     assert [json.loads(line)["summary"] for line in lines] == expected
+
+
+def test_a_channel_with_a_hash_is_shown_until_one_without_is_seen(broker: Broker, topic: str) -> None:
+    broker.create(topic)
+    dock = [ChannelKey("default", name) for name in ("#dock", "dock", "#dock", "dock")]
+    write(broker, topic, *(emission(key, at * 10) for at, key in enumerate(dock)))
+    lines = tail(broker, topic, "--from", "earliest", "--channel", "dock", "--limit", 3)
+    assert [json.loads(line)["summary"] for line in lines] == [
+        "Summary 0 of #dock.",
+        "Summary 10 of dock.",
+        "Summary 30 of dock.",
+    ]
+    lines = tail(broker, topic, "--from", "earliest", "--channel", "#dock", "--limit", 2)
+    assert [json.loads(line)["summary"] for line in lines] == ["Summary 0 of #dock.", "Summary 20 of #dock."]
 
 
 def test_cards_say_which_summaries_were_updated_or_withdrawn(broker: Broker, summaries: str) -> None:
