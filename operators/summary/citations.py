@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from math import log
 
 from backscroll.operators.language.lexicon import words
@@ -23,6 +24,7 @@ _MOST = 3  # messages of one sentence
 _LEAST_SHARE = 0.25  # of a sentence's weight, for one more message
 _NAME = 40  # characters that an extractive line shows of a name
 _LINES = re.compile(r"[^\n]+")
+_HEAD = re.compile(r"(?:(?:\d{4}-)?\d\d-\d\d )?(\d\d:\d\d) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +41,20 @@ class Passage:
     earlier: bool = False
 
 
-def passages(summary: Summary, turns: Sequence[Turn]) -> tuple[Passage, ...]:
+def passages(summary: Summary, turns: Sequence[Turn], zone: tzinfo = UTC) -> tuple[Passage, ...]:
     """The passages of a summary, in order, not overlapping.
 
     Args:
         summary: the record.
-        turns: the current turns of its window.
+        turns: the turns of its window, as they are now.
+        zone: in which its times were probably written; it decides between messages with the same words.
     """
     found = list[Passage]()
-    clock = "%H:%M" if len({turn.ts.date() for turn in turns}) == 1 else "%m-%d %H:%M"
     overlap = _Overlap(turns, summary.memory)
     for line in _LINES.finditer(summary.summary):
-        said = _said(line.group(), turns, clock) if summary.kind == "extractive" else None
+        said = _said(line.group(), turns, zone) if summary.kind == "extractive" else None
         if said is not None:
-            found += _quoted(line, *said, summary.memory)
+            found += _quoted(line, *said, summary.memory, zone)
             continue
         for start, end in sentences(line.group()):
             seqs = overlap.cited(line.group()[start:end])
@@ -60,22 +62,37 @@ def passages(summary: Summary, turns: Sequence[Turn]) -> tuple[Passage, ...]:
     return tuple(found)
 
 
-def _said(line: str, turns: Sequence[Turn], clock: str) -> tuple[int, Turn] | None:
-    """Where the quoted words of an extractive line begin, and the turn they come from."""
-    fitting = list[tuple[int, int, Turn]]()
+def _said(line: str, turns: Sequence[Turn], zone: tzinfo) -> tuple[int, Turn] | None:
+    """Where the words of an extractive line begin, and the turn that they are of."""
+    time = _HEAD.match(line)
+    fitting = list[tuple[tuple[int, bool], int, Turn]]()
     for turn in turns:
-        head = _spaced(f"{turn.ts:{clock}} {turn.author.name[:_NAME]}:") + " "
+        if time is None or not _may_be(time[1], turn.ts):
+            continue
+        head = time.group() + _spaced(f"{turn.author.name[:_NAME]}:") + " "
         if line.startswith(head):
-            fitting.append((_shared(line[len(head) :], _spaced(turn.text)), len(head), turn))
+            shared = _shared(line[len(head) :], _spaced(turn.text))
+            fitting.append(((shared, _clock(turn.ts, zone) == time[1]), len(head), turn))
     best = max(fitting, key=lambda item: item[0], default=None)
     return None if best is None else best[1:]
 
 
-def _quoted(line: re.Match[str], start: int, turn: Turn, memory: Sequence[MemoryEntry]) -> Iterator[Passage]:
-    """The parts of an extractive line: the turn's words, and the earlier words in brackets."""
+def _may_be(shown: str, ts: datetime) -> bool:
+    """Whether a time is written like this in some zone: offsets are quarters of an hour."""
+    return (int(shown[3:]) - ts.minute) % 15 == 0
+
+
+def _clock(ts: datetime, zone: tzinfo) -> str:
+    return f"{ts.astimezone(zone):%H:%M}"
+
+
+def _quoted(
+    line: re.Match[str], start: int, turn: Turn, memory: Sequence[MemoryEntry], zone: tzinfo
+) -> Iterator[Passage]:
+    """An extractive line in parts: the turn's words, and the earlier ones in brackets."""
     text, at = line.group(), line.start()
-    notes = sorted({note for entry in memory for note in _notes(text, start, entry)})
-    for first, last, seq in notes:
+    notes = sorted({note for entry in memory for note in _notes(text, start, entry, zone)})
+    for first, last, _, seq in notes:
         if first < start:
             continue
         if text[start:first].strip():
@@ -86,14 +103,20 @@ def _quoted(line: re.Match[str], start: int, turn: Turn, memory: Sequence[Memory
         yield Passage(at + start, at + len(text), (turn.seq,))
 
 
-def _notes(text: str, start: int, entry: MemoryEntry) -> Iterator[tuple[int, int, int]]:
-    """The bracketed quotes of memory entries in a line: start, end and the entry's `seq`."""
+def _notes(text: str, start: int, entry: MemoryEntry, zone: tzinfo) -> Iterator[tuple[int, int, bool, int]]:
+    """Where a line quotes an entry of the memory in brackets: start, end and the entry's `seq`.
+
+    Before the `seq` stands whether the time differs from the entry's in `zone`: the entry of that time is
+    sorted before others with the same words.
+    """
     name, words_ = re.escape(_spaced(entry.author[:_NAME])), _spaced(entry.text)
-    head = re.compile(rf"\[{name}, (?:{entry.ts:%Y-%m-%d} )?{entry.ts:%H:%M}: ")
+    head = re.compile(rf"\[{name}, (?:\d{{4}}-\d\d-\d\d )?(\d\d:\d\d): ")
     for match in head.finditer(text, start):
+        if not _may_be(match[1], entry.ts):
+            continue
         ends = [at for at in _all(text, "]", match.end()) if text[match.end() : at] in words_]
         if ends:
-            yield match.start(), ends[-1] + 1, entry.seq
+            yield match.start(), ends[-1] + 1, match[1] != _clock(entry.ts, zone), entry.seq
 
 
 def _all(text: str, mark: str, start: int) -> Iterator[int]:

@@ -1,10 +1,10 @@
 """An extractive digest, written without a model: what was said, and the earlier messages it refers to.
 
-The salient utterances appear in window order, one per line: time (with month and day if the window
-spans several days), author and verbatim sentences. Each span that presupposes something is followed by
-its evidence in brackets: author, time and verbatim sentences of the earlier message. The program adds
-no words of its own. If a message is too long to quote whole sentences, its beginning is quoted and ends
-in an ellipsis.
+Salient utterances stand in window order, one a line: time (with month and day where the window
+spans several days, and the year where it spans several years), author and verbatim sentences. After
+each span that presupposes something stands its evidence, in brackets: author, time and verbatim
+sentences of the earlier message. Nothing in it is worded by the program; where a message is too long
+to be quoted by the sentence, its beginning ends in an ellipsis.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.language.lexicon import words
@@ -21,6 +22,7 @@ from backscroll.operators.language.tokens import count, decode, encode
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
 from backscroll.operators.summary.evidence import GapEvidence
+from backscroll.operators.summary.times import time_format
 
 __all__ = ["Digest", "ExtractiveSummarizer"]
 
@@ -56,9 +58,10 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ExtractiveSummarizer:
-    """Writes digests of at most `max_tokens` tokens (32 or more)."""
+    """Writes digests of at most `max_tokens` tokens, 32 or more, with times in `zone`."""
 
     max_tokens: int = 200
+    zone: tzinfo = UTC
     name: str = field(default="extractive", init=False)
 
     def summarize(
@@ -79,8 +82,7 @@ class ExtractiveSummarizer:
             if reading.turn.text.strip()
         ]
         candidates.sort(key=lambda candidate: (-candidate.score, candidate.turn.seq))
-        days = {turn.ts.date() for turn in turns}
-        return self._fill(candidates, gaps, evidence, "%H:%M" if len(days) == 1 else "%m-%d %H:%M")
+        return self._fill(candidates, gaps, evidence, time_format((turn.ts for turn in turns), self.zone))
 
     def _fill(
         self,
@@ -100,7 +102,7 @@ class ExtractiveSummarizer:
             repeats = len(spoken & said) > 0.8 * len(spoken)
             if lines and (candidate.score <= 0 or repeats):
                 continue
-            head = f"{turn.ts:{clock}} {_name(turn)}:"
+            head = self._head(turn, clock)
             line = None
             if index is not None:
                 line = self._line(head, turn, left, (gaps[index], evidence[index]))
@@ -115,8 +117,18 @@ class ExtractiveSummarizer:
                 used[index] = evidence[index][0]
         if not lines:
             turns = [candidate.turn for candidate in candidates][:1]
-            lines = [(turn.seq, self._beginning(f"{turn.ts:{clock}} {_name(turn)}:", turn)) for turn in turns]
+            lines = [(turn.seq, self._beginning(self._head(turn, clock), turn)) for turn in turns]
         return Digest("\n".join(line for _, line in sorted(lines)), used)
+
+    def _head(self, turn: Turn, clock: str) -> str:
+        return f"{turn.ts.astimezone(self.zone):{clock}} {_name(turn)}:"
+
+    def _note(self, evidence: GapEvidence, turn: Turn) -> str:
+        """Evidence in brackets: author, time (with the date if it is another day) and verbatim words."""
+        earlier, quote = evidence[0].turn, evidence[1]
+        said, day = earlier.ts.astimezone(self.zone), turn.ts.astimezone(self.zone).date()
+        clock = "%H:%M" if said.date() == day else "%Y-%m-%d %H:%M"
+        return f" [{_name(earlier)}, {said:{clock}}: {quote}]"
 
     def _line(self, head: str, turn: Turn, left: int, needs: tuple[Gap, GapEvidence] | None) -> str | None:
         """One utterance with its evidence, whole or in part; None if none of it fits."""
@@ -125,7 +137,7 @@ class ExtractiveSummarizer:
             gap, evidence = needs
             start = turn.text.find(gap.quote)
             quoted = (start, start + len(gap.quote)) if start >= 0 else None
-            note = _note(evidence, turn)
+            note = self._note(evidence, turn)
         for first, last in _extents(turn.text, quoted):
             at = last if quoted is None else min(max(quoted[1], first), last)
             line = " ".join(f"{head} {turn.text[first:at]}{note}{turn.text[at:last]}".split())
@@ -152,13 +164,6 @@ class ExtractiveSummarizer:
 def _name(turn: Turn) -> str:
     """The author's name, shortened if it would leave no room for words."""
     return turn.author.name[:_NAME]
-
-
-def _note(evidence: GapEvidence, turn: Turn) -> str:
-    """Evidence in brackets: author, time (with the date if the day differs) and verbatim words."""
-    earlier, quote = evidence[0].turn, evidence[1]
-    same_day = earlier.ts.date() == turn.ts.date()
-    return f" [{_name(earlier)}, {earlier.ts:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}}: {quote}]"
 
 
 def _extents(text: str, quoted: tuple[int, int] | None) -> list[tuple[int, int]]:

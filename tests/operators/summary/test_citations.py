@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
+from zoneinfo import ZoneInfo
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +55,27 @@ def test_the_words_tell_apart_two_lines_of_an_author_in_the_same_minute() -> Non
     assert cited(record("09:06 Cem: The old one is fixed. [no evidence]")) == [
         ("The old one is fixed. [no evidence]", (6,), False)
     ]
+
+
+@pytest.mark.parametrize("zone", [ZoneInfo("Asia/Kathmandu"), ZoneInfo("America/New_York")])
+@pytest.mark.parametrize("read", [UTC, ZoneInfo("Europe/Oslo")])
+def test_lines_lead_to_their_messages_whatever_zone_they_were_written_in(
+    zone: ZoneInfo, read: tzinfo
+) -> None:
+    gap = Gap("m6", "The old one", "Which?", "what leaks: the pump at berth seven", ("pump",))
+    evidence = resolve_gaps(TURNS[:2], [gap], [MemoryTurn(EARLIER, None, 9, 0, 1, 2.0)])
+    written = ExtractiveSummarizer(zone=zone).summarize(TURNS[:2], [gap], evidence)
+    here = ExtractiveSummarizer().summarize(TURNS[:2], [gap], evidence)
+    assert written.text != here.text
+    seqs = [(one.seqs, one.earlier) for one in passages(record(written.text, TURNS[:2]), TURNS[:2], read)]
+    assert seqs == [((5,), False), ((6,), False), ((0,), True), ((6,), False)]
+
+
+def test_of_equal_messages_of_an_author_the_time_decides() -> None:
+    turns = [turn(1, "It is done.", minute=0), turn(2, "It is done.", minute=45)]
+    for shown, zone, seq in (("09:45", UTC, 2), ("09:00", UTC, 1), ("10:45", ZoneInfo("Europe/Oslo"), 2)):
+        (found,) = passages(record(f"{shown} Ana: It is done.", turns), turns, zone)
+        assert found.seqs == (seq,)
 
 
 def test_a_written_sentence_leads_to_the_messages_that_cover_its_words() -> None:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -253,3 +256,48 @@ def test_a_long_author_name_does_not_break_the_limit() -> None:
 def test_a_tiny_limit_is_kept(max_tokens: int) -> None:
     turns = [turn(1, "We decided to order the pump on Friday."), turn(2, "ok", "Ben")]
     assert count(digest_of(turns, max_tokens=max_tokens)) <= max_tokens
+
+
+OSLO, NEW_YORK = ZoneInfo("Europe/Oslo"), ZoneInfo("America/New_York")
+
+
+def at(seq: int, text: str, ts: datetime) -> Turn:
+    return replace(turn(seq, text), ts=ts)
+
+
+@pytest.mark.parametrize(
+    ("last", "zone", "heads"),
+    [
+        (datetime(2025, 12, 31, 22, 30, tzinfo=UTC), UTC, ["22:15", "22:30"]),
+        (datetime(2025, 12, 31, 22, 30, tzinfo=UTC), OSLO, ["23:15", "23:30"]),
+        (datetime(2025, 12, 31, 23, 30, tzinfo=UTC), OSLO, ["2025-12-31 23:15", "2026-01-01 00:30"]),
+        (datetime(2026, 1, 1, 0, 30, tzinfo=UTC), UTC, ["2025-12-31 22:15", "2026-01-01 00:30"]),
+        (datetime(2026, 1, 1, 0, 30, tzinfo=UTC), NEW_YORK, ["17:15", "19:30"]),
+        (datetime(2026, 1, 1, 5, 30, tzinfo=UTC), NEW_YORK, ["2025-12-31 17:15", "2026-01-01 00:30"]),
+    ],
+)
+def test_times_are_of_the_zone_and_show_the_year_where_the_window_spans_two(
+    last: datetime, zone: tzinfo, heads: list[str]
+) -> None:
+    turns = [
+        at(1, "The pump at berth seven leaks oil.", datetime(2025, 12, 31, 22, 15, tzinfo=UTC)),
+        at(2, "We ordered a new valve from Bergen.", last),
+    ]
+    text = ExtractiveSummarizer(zone=zone).summarize(turns, (), {}).text
+    assert text.split("\n") == [
+        f"{heads[0]} Ana: The pump at berth seven leaks oil.",
+        f"{heads[1]} Ana: We ordered a new valve from Bergen.",
+    ]
+
+
+def test_the_date_of_evidence_is_of_the_zone() -> None:
+    earlier = at(0, "The pump leaks.", datetime(2026, 3, 2, 23, 30, tzinfo=UTC))
+    later = at(1, "The old one is fixed.", datetime(2026, 3, 3, 1, 0, tzinfo=UTC))
+    gap = Gap("m1", "The old one", "", "", ())
+    evidence = {0: (remembered(earlier), "The pump leaks.")}
+    assert ExtractiveSummarizer().summarize([later], [gap], evidence).text == (
+        "01:00 Ana: The old one [Ana, 2026-03-02 23:30: The pump leaks.] is fixed."
+    )
+    assert ExtractiveSummarizer(zone=OSLO).summarize([later], [gap], evidence).text == (
+        "02:00 Ana: The old one [Ana, 00:30: The pump leaks.] is fixed."
+    )
