@@ -12,10 +12,12 @@ from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
-from backscroll.connectors.lancedb.reader import ChannelEntry
+from backscroll.connectors.lancedb.reader import ChannelEntry, StoredWindow
 from backscroll.operators.catchup.digest_json import CatchUpFields
 from backscroll.operators.memory.search import Hit
 from backscroll.operators.messages import Turn
+from backscroll.operators.summary.citations import Passage
+from backscroll.operators.summary.record import Summary
 from backscroll.web.dependencies import (
     Channel,
     CurrentUser,
@@ -27,7 +29,7 @@ from backscroll.web.dependencies import (
 from backscroll.web.events import ChannelMarks
 from backscroll.web.library import Card
 
-__all__ = ["MessageView", "SearchHit", "router"]
+__all__ = ["CardView", "MessageView", "SearchHit", "router"]
 
 router = APIRouter(prefix="/api", tags=["api"])
 
@@ -76,6 +78,22 @@ class MessageView:
         names = (name for name in cls.__dataclass_fields__ if name != "author")
         author = Writer(turn.author.id, turn.author.name, turn.author.bot)
         return cls(author=author, **{name: getattr(turn, name) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class CardView:
+    """A window and its summary, null where there is none, with what each passage of it rests on."""
+
+    namespace: str
+    channel: str
+    window: StoredWindow
+    summary: Summary | None
+    passages: tuple[Passage, ...]
+
+    @classmethod
+    def of(cls, card: Card) -> CardView:
+        """The view of a card."""
+        return cls(card.namespace, card.channel, card.window, card.summary, card.passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +150,19 @@ def summaries(
     before: Annotated[int | None, Query(ge=0, lt=1 << 62)] = None,
     on: date | None = None,
     limit: Count = 20,
-) -> list[Card]:
+) -> list[CardView]:
     """List windows with their summaries, newest first: all, before turn `before`, or up to day `on` (UTC)."""
-    return library_of(request).cards(entry.key, before=before, on=on, limit=limit)
+    cards = library_of(request).cards(entry.key, before=before, on=on, limit=limit)
+    return [CardView.of(card) for card in cards]
 
 
 @router.get("/channels/{namespace}/{channel}/summaries/{seq}")
-def summary(request: Request, entry: Channel, seq: int) -> Card:
+def summary(request: Request, entry: Channel, seq: int) -> CardView:
     """The window that contains turn `seq`, with its summary."""
     found = library_of(request).card_of(entry.key, seq) if 0 <= seq < entry.turns else None
     if found is None:
         raise HTTPException(404, f"message {seq} not found in this channel")
-    return found
+    return CardView.of(found)
 
 
 @router.get("/channels/{namespace}/{channel}/messages")
@@ -195,7 +214,7 @@ async def events(
 
     def news() -> list[ServerSentEvent]:
         cards = library.cards_at(entry.key, marks.news())
-        return marks.sent("summary", [orjson.dumps(card).decode() for card in cards])
+        return marks.sent("summary", [orjson.dumps(CardView.of(card)).decode() for card in cards])
 
     async for event in watcher_of(request).events(news):
         yield event

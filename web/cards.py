@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from backscroll.operators.summary.citations import Passage
 from backscroll.operators.summary.record import GapEntry, Summary
 from backscroll.web.library import Card
+from backscroll.web.times import Times
 
 __all__ = ["Line", "Segment", "Text", "fallback", "lines", "marked", "unplaced_gaps"]
 
-_HEAD = re.compile(r"((?:\d\d-\d\d )?\d\d:\d\d) (.+):\s*", re.DOTALL)
+_HEAD = re.compile(r"((?:(?:\d{4}-)?\d\d-\d\d )?\d\d:\d\d) (.+):\s*", re.DOTALL)
 _NOTE = re.compile(r"\[(.+?), ((?:\d{4}-\d\d-\d\d )?\d\d:\d\d): (.*)\]", re.DOTALL)
-_DATED = re.compile(r"(?:\d{4}-)?(\d\d)-(\d\d) (\d\d:\d\d)")
 _LINES = re.compile(r"[^\n]+")
 _LINK = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
 _FAILURES = {
@@ -30,7 +31,6 @@ _FAILURES = {
     "truncated": "the model's answer was cut off",
     "unsupported": "the messages do not support the model's summary",
 }
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Text:
     found: bool = False
 
 
-def lines(card: Card) -> list[Line]:
-    """The lines of a card's summary; an empty list if it has no summary."""
+def lines(card: Card, times: Times) -> list[Line]:
+    """The lines of a card's summary, with its times as the page writes them; none without a summary."""
     if card.summary is None:
         return []
     drawn = []
@@ -83,20 +83,30 @@ def lines(card: Card) -> list[Line]:
         inside = [one for one in card.passages if line.start() <= one.start < line.end()]
         start = inside[0].start if inside else line.start()
         head = _HEAD.fullmatch(card.summary.summary[line.start() : start])
-        segments = tuple(_segments(card.summary, inside, line.start() if head is None else start, line.end()))
-        drawn.append(Line(head and _read_time(head[1]), head and head[2], segments))
+        sent = next((card.times.get(one.seqs[0]) for one in inside if one.seqs and not one.earlier), None)
+        shown = sent and times.short(sent, card.window.start, card.window.end)
+        at = line.start() if head is None else start
+        segments = tuple(_segments(card, inside, (at, line.end()), times, sent))
+        drawn.append(Line(head and (shown or head[1]), head and head[2], segments))
     return drawn
 
 
-def _segments(summary: Summary, inside: Sequence[Passage], at: int, end: int) -> Iterator[Segment]:
-    text = summary.summary
+def _segments(
+    card: Card, inside: Sequence[Passage], span: tuple[int, int], times: Times, sent: datetime | None
+) -> Iterator[Segment]:
+    """The segments of part of a line about a message that was `sent` then."""
+    assert card.summary is not None
+    at, end = span
+    summary, text = card.summary, card.summary.summary
     for passage in inside:
         if at < passage.start:
             yield Segment(text[at : passage.start])
         at = passage.start
         note = _NOTE.fullmatch(text, passage.start, passage.end) if passage.earlier else None
         if note is not None:
-            yield Segment(note[3], passage.seqs, earlier=True, by=note[1], time=_read_time(note[2]))
+            earlier = [card.times[seq] for seq in passage.seqs if seq in card.times]
+            time = times.short(*earlier[:1], sent or card.window.end) if earlier else note[2]
+            yield Segment(note[3], passage.seqs, earlier=True, by=note[1], time=time)
             at = passage.end
             continue
         for start, stop, gap in _marks(summary, passage):
@@ -109,13 +119,6 @@ def _segments(summary: Summary, inside: Sequence[Passage], at: int, end: int) ->
         at = passage.end
     if at < end:
         yield Segment(text[at:end])
-
-
-def _read_time(text: str) -> str:
-    """A time for display: `03-09 14:20` and `2026-03-09 14:20` become `9 Mar 14:20`."""
-    if (dated := _DATED.fullmatch(text)) is None:
-        return text
-    return f"{int(dated[2])} {_MONTHS[int(dated[1]) - 1]} {dated[3]}"
 
 
 def _marks(summary: Summary, passage: Passage) -> list[tuple[int, int, int | None]]:

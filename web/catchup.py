@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Protocol
 
 from backscroll.connectors.lancedb.reader import ChannelEntry
@@ -22,6 +23,7 @@ from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Period, parse_period
 from backscroll.operators.messages import ChannelKey
 from backscroll.web.library import Library
+from backscroll.web.times import Times
 
 __all__ = ["BusyError", "CatchUp", "CaughtUp", "Digesting"]
 
@@ -81,6 +83,7 @@ class CatchUp:
         zone_name: the name of that zone.
         at_once: how many catch-ups may run at the same time.
         patience: how long further requests wait for their turn, in seconds.
+        now: tells the current time; the clock when None.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class CatchUp:
         *,
         at_once: int = 4,
         patience: float = 15.0,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self.zone = zone
         self.zone_name = zone_name
@@ -102,6 +106,12 @@ class CatchUp:
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(at_once)
         self._patience = patience
+        self._now = now or partial(datetime.now, UTC)
+
+    @property
+    def times(self) -> Times:
+        """How the pages write times now."""
+        return Times(self.zone, self.zone_name, self._now().astimezone(self.zone).year)
 
     def missed(
         self,
@@ -149,7 +159,7 @@ class CatchUp:
         turns = self._library.store.named([entry.key for entry in entries], ids)
         if until is not None and until.strip().lower() == "latest" and entries:
             turns.setdefault(entries[0].key, []).extend(self._library.latest(entries[0]))
-        return parse_period(since, until, turns, now=datetime.now(UTC), zone=self.zone)
+        return parse_period(since, until, turns, now=self._now(), zone=self.zone)
 
     def _made(
         self, channels: Sequence[ChannelRead], found: Period, me: Person | None, max_tokens: int

@@ -14,6 +14,7 @@ from backscroll.web.access import User, user_of
 from backscroll.web.catchup import CatchUp
 from backscroll.web.events import StoreWatcher
 from backscroll.web.library import Library
+from backscroll.web.times import Times
 
 __all__ = [
     "Channel",
@@ -23,6 +24,7 @@ __all__ = [
     "entries_called",
     "library_of",
     "open_channel",
+    "times_of",
     "watcher_of",
 ]
 
@@ -52,6 +54,11 @@ def catch_up_of(request: Request) -> CatchUp:
     if request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
         raise HTTPException(403, "a catch-up cannot be requested from another site")
     return cast(CatchUp, request.app.state.catch_up)
+
+
+def times_of(request: Request) -> Times:
+    """How the application writes times now."""
+    return cast(CatchUp, request.app.state.catch_up).times
 
 
 def watcher_of(request: Request) -> StoreWatcher:

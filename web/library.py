@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, tzinfo
 
 from backscroll.connectors.lancedb.reader import ChannelEntry, StoredWindow, StoreReader
 from backscroll.operators.catchup.digest import ChannelRead
@@ -26,13 +26,17 @@ __all__ = ["Card", "Library"]
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A window and its summary, None where there is none, with what each passage of it rests on."""
+    """A window and its summary, None where there is none, with what each passage of it rests on.
+
+    `times` says when the messages that a summary may rest on were sent, by their `seq`.
+    """
 
     namespace: str
     channel: str
     window: StoredWindow
     summary: Summary | None
     passages: tuple[Passage, ...]
+    times: Mapping[int, datetime]
 
     @property
     def key(self) -> ChannelKey:
@@ -61,15 +65,23 @@ class Library:
         store: the store.
         embedder: that of its vectors; None to search by words alone.
         strategy: whose summary is shown where a window has several.
+        zone: the time zone of days and of the times in summaries.
         ceiling: most bytes of the indexes that are kept in memory; no limit when None.
     """
 
     def __init__(
-        self, store: StoreReader, embedder: Embedder | None, strategy: str, *, ceiling: int | None = None
+        self,
+        store: StoreReader,
+        embedder: Embedder | None,
+        strategy: str,
+        *,
+        zone: tzinfo = UTC,
+        ceiling: int | None = None,
     ) -> None:
         self.store = store
         self._embedder = embedder
         self._strategy = strategy
+        self._zone = zone
         self._histories = Histories(
             ReadOnlyStore(store), embedder, Chunker(), ceiling=ceiling, search=store.search, finish=False
         )
@@ -89,6 +101,7 @@ class Library:
         *,
         before: int | None = None,
         on: date | None = None,
+        zone: tzinfo = UTC,
         limit: int = 20,
     ) -> list[Card]:
         """Cards of a channel, the newest first.
@@ -96,13 +109,15 @@ class Library:
         Args:
             key: the channel.
             before: only windows that begin before this turn.
-            on: only windows that begin on this day (UTC) or earlier.
+            on: only windows that begin on this day or earlier.
+            zone: the time zone of that day.
             limit: the most.
         """
         windows = [
             window
             for window in self.store.windows(key)
-            if (before is None or window.first_seq < before) and (on is None or window.start.date() <= on)
+            if (before is None or window.first_seq < before)
+            and (on is None or window.start.astimezone(zone).date() <= on)
         ]
         return self._made(key, windows[-limit:])[::-1]
 
@@ -156,8 +171,12 @@ class Library:
         for window in windows:
             summary = summaries.get(window.first_seq)
             seqs = range(window.first_seq, window.last_seq + 1)
-            rests = () if summary is None else passages(summary, [by_seq[s] for s in seqs if s in by_seq])
-            cards.append(Card(key.namespace, key.channel, window, summary, rests))
+            said = [by_seq[seq] for seq in seqs if seq in by_seq]
+            rests = () if summary is None else passages(summary, said, self._zone)
+            times = {turn.seq: turn.ts for turn in said}
+            if summary is not None:
+                times |= {entry.seq: entry.ts for entry in summary.memory}
+            cards.append(Card(key.namespace, key.channel, window, summary, rests, times))
         return cards
 
     def _history(self, key: ChannelKey) -> ChannelHistory:

@@ -28,6 +28,7 @@ def page(request: Request, template: str, **context: Any) -> Response:
     """Render a page, or just its panel content for htmx."""
     context["fragment"] = request.headers.get("HX-Target") == "panel"
     context["guarded"] = request.app.state.access is not None
+    context["times"] = request.app.state.catch_up.times
     key: ChannelKey | None = context.get("key")
     context["searched"] = "/search" if key is None else f"/c/{channel_path(key)}/search"
     return templates.TemplateResponse(request, template, context)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from backscroll.connectors.llm.cassette import Cassette, Recorder
 from backscroll.flows.settings.settings import Settings
+from backscroll.flows.settings.time_zones import shown_zone
 from backscroll.operators.gaps.gap import GapDetector
 from backscroll.operators.gaps.stage import GapStage, ModelGaps, RuleGaps
 from backscroll.operators.llm.budget import AnswerStore, CachedAnswers, TokenBudget
@@ -72,7 +73,7 @@ def make_stages(
         LLMSetupError: the model cannot be used; raised at the start, not at the first window.
     """
     rules = RuleGaps(detector)
-    extractive = ExtractiveWriting(ExtractiveSummarizer(settings.summary_tokens))
+    extractive = ExtractiveWriting(ExtractiveSummarizer(settings.summary_tokens, shown_zone(settings.tz)[0]))
     if settings.llm is None:
         return rules, extractive
     chosen = _choose(settings)

@@ -109,6 +109,7 @@ def serve(config: Path | None, **flags: Any) -> None:
     "--channel", help="Only show this channel, written channel or namespace/channel, with or without #."
 )
 @as_option
+@setting("tz")
 @click.option(
     "--limit",
     type=click.IntRange(1),

@@ -96,6 +96,7 @@ def ingest(**options: Any) -> None:
     help="With --from: file to append summaries to, JSON Lines.",
 )
 @as_option
+@setting("tz")
 @setting("backfill_days")
 @setting("kafka_start")
 @setting("store")

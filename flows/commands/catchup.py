@@ -17,7 +17,7 @@ from backscroll.connectors.files.formats import check_file
 from backscroll.flows.assembly.embedder import make_embedder
 from backscroll.flows.commands.catchup_channels import read_channels
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.settings.time_zones import time_zone
+from backscroll.flows.settings.time_zones import shown_zone, time_zone
 from backscroll.flows.terminal.digest_text import Form, nothing_new
 from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.flows.terminal.progress import left_out
@@ -36,7 +36,7 @@ from backscroll.operators.memory.request import MemoryParameters, Retrieval
 from backscroll.operators.messages import ChannelKey, channels_called
 from backscroll.operators.stream.windows import WindowCutter
 
-__all__ = ["digest_channels", "make_recalling", "run_catchup", "shown_zone"]
+__all__ = ["digest_channels", "make_recalling", "run_catchup"]
 
 _LAST = 40  # recent messages that decide the language if none is new
 _CLOSED = "a store holds only closed windows: pass later messages with --file"
@@ -64,7 +64,7 @@ def run_catchup(
     if settings.store is None and "embedding_model" not in settings.model_fields_set:
         settings = settings.model_copy(update={"embedding_model": "none"})
     console = Console(stderr=True, highlight=False)
-    zone, zone_name = shown_zone(settings)
+    zone, zone_name = shown_zone(settings.tz)
     counters = Counter[str]()
     with report_user_errors():
         named = [(path, check_file(path, format, _file_zone(settings))) for path in files]
@@ -161,11 +161,6 @@ def digest_channels(
         cutter=WindowCutter(settings.window_tokens, settings.window_turns),
         suggested=suggested,
     )
-
-
-def shown_zone(settings: Settings) -> tuple[tzinfo, str]:
-    """The time zone of days and of displayed times, and its name."""
-    return (UTC, "UTC") if settings.tz is None else (time_zone(settings.tz), settings.tz)
 
 
 def _file_zone(settings: Settings) -> tzinfo | None:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from backscroll.connectors.chat.inbox import Inbox
 from backscroll.connectors.chat.listener import ChatRequest
-from backscroll.flows.commands.catchup import digest_channels, make_recalling, shown_zone
+from backscroll.flows.commands.catchup import digest_channels, make_recalling
 from backscroll.flows.commands.catchup_channels import read_channels
 from backscroll.flows.settings.settings import Settings
+from backscroll.flows.settings.time_zones import shown_zone
 from backscroll.flows.terminal.digest_text import Form, nothing_new
 from backscroll.flows.terminal.errors import user_error_line
 from backscroll.operators.catchup.digest import ChannelRead
@@ -40,7 +41,8 @@ class SlackForm(Form):
 
     def _id(self, turn: Turn) -> str:
         link = turn.permalink or ""
-        shown = f"{self._local(turn.ts):%m-%d %H:%M}"
+        said = self._local(turn.ts)
+        shown = f"{said:{'%m-%d %H:%M' if said.year == self._year else '%Y-%m-%d %H:%M'}}"
         return f"<{link}|{shown}>" if link.startswith("https://") else self._text(turn.id)
 
     def _text(self, text: str) -> str:
@@ -79,7 +81,7 @@ class ChatCatchup:
 
     def _answer(self, question: ChatRequest) -> str:
         settings, key = self._settings, ChannelKey(self._settings.namespace, question.channel)
-        zone, zone_name = shown_zone(settings)
+        zone, zone_name = shown_zone(settings.tz)
         with closing(Inbox(self._inbox)) as inbox:
             beyond = [
                 parse_message(body, namespace=settings.namespace) for body in inbox.messages(question.channel)

@@ -17,7 +17,7 @@ from backscroll.flows.running.cluster import run_cluster
 from backscroll.flows.running.job import Job
 from backscroll.flows.running.signals import StopSignal, handle_signals
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.settings.time_zones import time_zone
+from backscroll.flows.settings.time_zones import shown_zone, time_zone
 from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.flows.terminal.progress import count_entries, report, show_progress
 from backscroll.flows.terminal.results import FileResults
@@ -60,7 +60,9 @@ def run_files(
             None if detected is None else str(detected),
         )
         shown: Literal["cards", "jsonl"] = form if form != "auto" else "cards" if _is_terminal() else "jsonl"
-        with FileResults(out, letters, shown) as outlet, handle_signals() as stop:
+        zone, zone_name = shown_zone(settings.tz)
+        results = FileResults(out, letters, shown, zone=zone, zone_name=zone_name)
+        with results as outlet, handle_signals() as stop:
             started = time.monotonic()
             with show_progress(console, counters, count_entries(formats)):
                 _run(job, outlet, workers, counters, stop)

@@ -22,6 +22,7 @@ from rich.console import Console
 from backscroll.flows.running.monitoring import monitored
 from backscroll.flows.running.signals import StopSignal, handle_signals, kill_after
 from backscroll.flows.settings.settings import ENV_PREFIX, Settings
+from backscroll.flows.settings.time_zones import shown_zone
 from backscroll.flows.terminal.errors import UserError, report_user_errors, user_error_line
 from backscroll.flows.terminal.log_setup import set_up_logging
 from backscroll.flows.terminal.progress import report, show_progress
@@ -71,7 +72,9 @@ def run_chat(
         if out is None and "kafka_brokers" in settings.model_fields_set:
             refused = f"topic {settings.kafka_dead_letters}"
         else:
-            outlet = stack.enter_context(FileResults(out, letters, _shown(form), append=True))
+            zone, zone_name = shown_zone(settings.tz)
+            results = FileResults(out, letters, _shown(form), append=True, zone=zone, zone_name=zone_name)
+            outlet = stack.enter_context(results)
             reasons = outlet.reasons
         with show_progress(console, counters, None):
             _run(settings, platform, outlet, counters)

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -17,8 +18,9 @@ from rich.console import Console
 from backscroll.connectors.lancedb.reader import StoreReader, recorded_fingerprint
 from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint
 from backscroll.flows.assembly.language_model import open_model
-from backscroll.flows.commands.catchup import digest_channels, make_recalling, shown_zone
+from backscroll.flows.commands.catchup import digest_channels, make_recalling
 from backscroll.flows.settings.settings import Settings
+from backscroll.flows.settings.time_zones import shown_zone
 from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.operators.catchup.digest import ChannelDigest, ChannelRead
 from backscroll.operators.catchup.people import Person
@@ -84,11 +86,17 @@ def run_serve(settings: Settings) -> int:
     return 0
 
 
-def make_catch_up(settings: Settings, library: Library, embedder: Embedder | None) -> CatchUp:
+def make_catch_up(
+    settings: Settings,
+    library: Library,
+    embedder: Embedder | None,
+    *,
+    now: Callable[[], datetime] | None = None,
+) -> CatchUp:
     """Catch-ups as made by `backscroll catchup`, over a library shared by several threads."""
     from backscroll.web.catchup import CatchUp
 
-    zone, zone_name = shown_zone(settings)
+    zone, zone_name = shown_zone(settings.tz)
     recalling = make_recalling(settings, embedder)
     recalling = replace(recalling, strategy=library.alone(recalling.strategy))
 
@@ -104,7 +112,7 @@ def make_catch_up(settings: Settings, library: Library, embedder: Embedder | Non
             _LOG.warning("%s: rules write this catch-up", err.__cause__ or err)
             return [replace(one, degraded="catchup: connection") for one in made(_without_model(settings))]
 
-    return CatchUp(library, digest, zone, zone_name)
+    return CatchUp(library, digest, zone, zone_name, now=now)
 
 
 def _without_model(settings: Settings) -> Settings:
@@ -154,7 +162,9 @@ def _open(settings: Settings) -> tuple[Library, Embedder | None]:
         exact_chunks=settings.exact_chunks,
     )
     shared = OneAtATime(embedder) if embedder else None
-    return Library(store, shared, settings.strategy, ceiling=settings.history_mb << 20), shared
+    zone, _ = shown_zone(settings.tz)
+    ceiling = settings.history_mb << 20
+    return Library(store, shared, settings.strategy, zone=zone, ceiling=ceiling), shared
 
 
 def _is_local(host: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from datetime import tzinfo
 from typing import Any, Literal
 
 import orjson
@@ -14,6 +15,7 @@ from backscroll.connectors.kafka.connection import KafkaConnection
 from backscroll.flows.assembly.kafka import kafka_connection
 from backscroll.flows.running.signals import StopSignal, handle_signals
 from backscroll.flows.settings.settings import Settings
+from backscroll.flows.settings.time_zones import shown_zone
 from backscroll.flows.terminal.cards import print_card
 from backscroll.flows.terminal.errors import report_user_errors
 from backscroll.operators.messages import ChannelKey, channels_called
@@ -43,7 +45,8 @@ def run_tail(
         consumer = _open(connection, settings.kafka_summaries, start)
         try:
             with suppress(BrokenPipeError):  # the reader, such as `head`, has closed the pipe
-                _follow(consumer, _Printer(cards), wanted, limit, stop)
+                printer = _Printer(cards, *shown_zone(settings.tz))
+                _follow(consumer, printer, wanted, limit, stop)
         except errors.KafkaError as err:
             raise connection.explain(err) from err
         finally:
@@ -103,8 +106,9 @@ def _follow(
 class _Printer:
     """Prints records as cards or JSON Lines; in JSON Lines, a tombstone has `"tombstone": true`."""
 
-    def __init__(self, cards: bool) -> None:
+    def __init__(self, cards: bool, zone: tzinfo, zone_name: str) -> None:
         self._cards = cards
+        self._zone, self._zone_name = zone, zone_name
         self._console = Console(highlight=False)
         self._errors = Console(stderr=True, highlight=False)
 
@@ -125,7 +129,7 @@ class _Printer:
         try:
             if revision:
                 self._note(f"{name}: revision {revision}, updated because its messages changed")
-            print_card(self._console, record.value)
+            print_card(self._console, record.value, self._zone, self._zone_name)
         except ValueError:
             where = f"{record.topic}[{record.partition}] offset {record.offset}"
             self._errors.print(f"{where}: not a summary record that this version can read", markup=False)

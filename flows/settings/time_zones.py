@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta, timezone, tzinfo
+from datetime import UTC, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
-__all__ = ["time_zone"]
+__all__ = ["shown_zone", "time_zone"]
 
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
@@ -26,3 +26,8 @@ def time_zone(name: str) -> tzinfo:
         raise ValueError(
             "no such time zone: use a name like Europe/Berlin, or an offset like +02:00"
         ) from None
+
+
+def shown_zone(name: str | None) -> tuple[tzinfo, str]:
+    """The time zone of times shown, and its name: that of the setting `tz`, or UTC."""
+    return (UTC, "UTC") if name is None else (time_zone(name), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, tzinfo
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -17,16 +18,20 @@ __all__ = ["card", "print_card", "shown"]
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def print_card(console: Console, body: bytes) -> None:
-    """Print a summary record, as JSON bytes, as a card."""
-    console.print(card(Summary.from_json(body)))
+def print_card(console: Console, body: bytes, zone: tzinfo = UTC, zone_name: str = "UTC") -> None:
+    """Print a summary record, as JSON bytes, as a card with times in `zone`."""
+    console.print(card(Summary.from_json(body), zone, zone_name))
 
 
-def card(summary: Summary) -> Panel:
-    """A card with channel, period, summary, and each resolved gap with the message that explains it."""
+def card(summary: Summary, zone: tzinfo = UTC, zone_name: str = "UTC") -> Panel:
+    """A card with channel, period, summary, and each resolved gap with the message that explains it.
+
+    Its times are in `zone`; those in the text of the summary are in the zone that it was written with.
+    """
     window = summary.window
-    same_day = window.start.date() == window.end.date()
-    span = f"{window.start:%Y-%m-%d %H:%M} to {window.end:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
+    start, end = window.start.astimezone(zone), window.end.astimezone(zone)
+    until = "%H:%M" if start.date() == end.date() else "%Y-%m-%d %H:%M"
+    span = f"{start:%Y-%m-%d %H:%M} to {end:{until}} {zone_name}"
     title = Text.assemble((shown(f"{summary.namespace}/{summary.channel}"), "bold"), "  ", span)
     state = "" if summary.final else "  still open"
     messages = "1 message" if len(window.turns) == 1 else f"{len(window.turns)} messages"
@@ -35,7 +40,7 @@ def card(summary: Summary) -> Panel:
         style="dim",
     )
     parts: list[RenderableType] = [Text(shown(summary.summary))]
-    if resolved := _resolved(summary):
+    if resolved := _resolved(summary, zone):
         parts += [Text(), resolved]
     return Panel(
         Group(*parts),
@@ -47,14 +52,14 @@ def card(summary: Summary) -> Panel:
     )
 
 
-def _resolved(summary: Summary) -> Table | None:
+def _resolved(summary: Summary, zone: tzinfo) -> Table | None:
     memory = {entry.id: entry for entry in summary.memory}
     table = Table.grid(padding=(0, 2))
     table.add_column(ratio=2)
     table.add_column(ratio=3)
     for gap in summary.gaps:
         for message_id in gap.evidence:
-            table.add_row(_needs(gap), _message(memory[message_id]))
+            table.add_row(_needs(gap), _message(memory[message_id], zone))
     return table if table.row_count else None
 
 
@@ -64,8 +69,8 @@ def _needs(gap: GapEntry) -> Text:
     )
 
 
-def _message(entry: MemoryEntry) -> Text:
-    where = f"{entry.author}, {entry.ts:%Y-%m-%d %H:%M}, {entry.id}: "
+def _message(entry: MemoryEntry, zone: tzinfo) -> Text:
+    where = f"{entry.author}, {entry.ts.astimezone(zone):%Y-%m-%d %H:%M}, {entry.id}: "
     return Text.assemble("← ", (shown(where), "bold cyan"), shown(entry.text))
 
 

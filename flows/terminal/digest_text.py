@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from urllib.parse import quote
 
 from backscroll.flows.terminal.cards import shown
@@ -18,6 +18,7 @@ from backscroll.operators.catchup.digest import SECTIONS, ChannelDigest, DigestI
 from backscroll.operators.catchup.period import Period
 from backscroll.operators.language.phrasebook import PhraseBook
 from backscroll.operators.messages import ChannelKey, Turn
+from backscroll.operators.summary.times import time_format
 
 __all__ = ["Form", "nothing_new"]
 
@@ -35,13 +36,17 @@ class Form:
         zone_name: the name of that zone.
         me: the user's name.
         markdown: write Markdown instead of text.
+        now: the current time: dates of other years are shown with their year. The clock's when None.
     """
 
-    def __init__(self, zone: tzinfo, zone_name: str, me: str | None, *, markdown: bool) -> None:
+    def __init__(
+        self, zone: tzinfo, zone_name: str, me: str | None, *, markdown: bool, now: datetime | None = None
+    ) -> None:
         self._zone = zone
         self._zone_name = zone_name
         self._me = me or ""
         self._markdown = markdown
+        self._year = (now or datetime.now(UTC)).astimezone(zone).year
 
     def digests(self, digests: Sequence[ChannelDigest], quiet: Sequence[ChannelKey]) -> str:
         """The digests, and the channels with nothing new."""
@@ -57,8 +62,7 @@ class Form:
         advice = say[digest.advice]
         lines = [f"## {name} · {advice}", ""] if self._markdown else [f"{name} · {advice}"]
         lines += [self._range(digest)]
-        same_day = len({self._local(turn.ts).date() for turn in (digest.first, digest.last)}) == 1
-        clock = "%H:%M" if same_day else "%m-%d %H:%M"
+        clock = time_format((digest.first.ts, digest.last.ts), self._zone, year=self._year)
         if digest.quoted is not None:
             lines += ["", self._message(digest.quoted, self._text(digest.quoted.text), clock)]
         for section in SECTIONS:

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from datetime import UTC, tzinfo
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Self
@@ -30,6 +31,8 @@ class FileResults:
         dead_letters: a JSON Lines file for rejected input.
         form: `jsonl` or `cards` for standard output.
         append: append to the files instead of overwriting them.
+        zone: the time zone of times on cards.
+        zone_name: the name of that zone.
     """
 
     def __init__(
@@ -39,12 +42,15 @@ class FileResults:
         form: Literal["jsonl", "cards"],
         *,
         append: bool = False,
+        zone: tzinfo = UTC,
+        zone_name: str = "UTC",
     ) -> None:
         self._mode: Literal["ab", "wb"] = "ab" if append else "wb"
         self.dead_letters_path = dead_letters
         self.left_open: list[Mapping[str, Any]] = []
         self.reasons: Counter[str] = Counter()
         self._console = Console(highlight=False)
+        self._zone, self._zone_name = zone, zone_name
         self._cards = form == "cards" and out is None
         self._files = ExitStack()
         self._rejects: IO[bytes] | None = None
@@ -66,7 +72,7 @@ class FileResults:
         """Write summary records."""
         if self._cards:
             for body in bodies:
-                print_card(self._console, body)
+                print_card(self._console, body, self._zone, self._zone_name)
             return
         _write(self._out, self._out_name, bodies)
 

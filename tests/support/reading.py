@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import uvicorn
@@ -16,6 +17,7 @@ from backscroll.connectors.lancedb.reader import StoreReader
 from backscroll.connectors.lancedb.store import Fingerprint, LanceStore
 from backscroll.flows.commands.serve import make_catch_up
 from backscroll.flows.settings.settings import Settings
+from backscroll.flows.settings.time_zones import shown_zone
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.history.chunks import Chunker
 from backscroll.operators.history.store import StoredSummary
@@ -36,6 +38,8 @@ HARBOR, LAB, SECRET = (
     ChannelKey("other", "plans"),
 )
 MARKUP = '<script>document.title = "broken"</script> <img src=x onerror=alert(1)> "quoted" & more.'
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+"""The time at which the pages are read, months after the chat."""
 FINGERPRINT = Fingerprint("cl100k_base", 1024, 128, 32, "words", HashingEmbedder.fingerprint)
 Said = tuple[str, str]
 """An author and a text."""
@@ -205,18 +209,25 @@ def _fill(chat: Chat) -> None:
     chat.window(SECRET, ("Gus", "We buy the harbor in May, tell nobody about the pump."))
 
 
-def app_over(path: Path, access: Access | None = None, *, poll_seconds: float = 1.0) -> FastAPI:
-    """What `serve` makes of a store, by rules alone."""
-    library, embedder = made_of(path)
-    return create_app(
-        library, access, make_catch_up(Settings(), library, embedder), poll_seconds=poll_seconds
-    )
+def app_over(
+    path: Path,
+    access: Access | None = None,
+    *,
+    poll_seconds: float = 1.0,
+    tz: str | None = None,
+    now: datetime = NOW,
+) -> FastAPI:
+    """What `serve` makes of a store, by rules alone; `now` is the current time for its pages."""
+    library, embedder = made_of(path, tz)
+    catch_up = make_catch_up(Settings(tz=tz), library, embedder, now=lambda: now)
+    return create_app(library, access, catch_up, poll_seconds=poll_seconds)
 
 
-def made_of(path: Path) -> tuple[Library, HashingEmbedder]:
+def made_of(path: Path, tz: str | None = None) -> tuple[Library, HashingEmbedder]:
     """A library over a store, and the embedder of both."""
     embedder = HashingEmbedder()
-    return Library(StoreReader(path, FINGERPRINT, embedder.dimensions), embedder, "backscroll"), embedder
+    reader = StoreReader(path, FINGERPRINT, embedder.dimensions)
+    return Library(reader, embedder, "backscroll", zone=shown_zone(tz)[0]), embedder
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -137,6 +137,36 @@ def test_a_channel_is_named_with_or_without_a_hash(tmp_path: Path, name: str, st
             path = name if "/" in name else f"acme/{name}"
             found = client.get(f"/api/channels/{path.replace('#', '%23')}/messages")
             assert [one["text"] for one in found.json()] == [said]
+
+
+def test_every_page_shows_times_of_the_zone_with_a_year_that_is_not_the_current_one(
+    chat: Chat, client: TestClient
+) -> None:
+    app = app_over(chat.path, tz="Europe/Oslo", now=datetime(2027, 1, 2, tzinfo=UTC))
+    with TestClient(app, base_url="http://localhost") as oslo:
+        both = (client, "UTC", "09:03", "2 Mar 09:03"), (oslo, "Europe/Oslo", "10:03", "2 Mar 2026 10:03")
+        for one, zone, clock, short in both:
+            channel = f"/c/{channel_path(HARBOR)}"
+            assert f'{clock}</time> <span class="zone">{zone}</span>' in one.get(channel).text
+            assert f'<span class="clock">{clock}</span>' in one.get(channel).text
+            assert f">{clock}</time>" in one.get(f"{channel}/w/0").text
+            assert f"Mon 2 Mar 2026, {clock} {zone}" in one.get(f"{channel}/search?q=invoice").text
+            missed = one.get("/catchup?channel=acme/harbor&since=2026-03-01").text
+            assert f">{short}</time>" in missed
+        assert "last Tue 3 Mar 2026, 10:04 Europe/Oslo" in oslo.get("/").text.replace(
+            '<time datetime="2026-03-03T09:04:00+00:00">', ""
+        )
+
+
+def test_a_day_is_one_of_the_pages_zone(tmp_path: Path) -> None:
+    with empty_chat(tmp_path) as chat:
+        chat.window(HARBOR, ("Ana", "It leaks."))  # 9:00 UTC on 2 March
+        address = f"/c/{channel_path(HARBOR)}?on="
+        for tz, first in ((None, "2026-03-02"), ("+15:00", "2026-03-03"), ("-10:00", "2026-03-01")):
+            with TestClient(app_over(chat.path, tz=tz), base_url="http://localhost") as client:
+                assert "It leaks." in client.get(address + first).text
+                before = str(date.fromisoformat(first) - timedelta(days=1))
+                assert "It leaks." not in client.get(address + before).text
 
 
 def test_a_channel_name_in_two_namespaces_must_be_qualified(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from backscroll.connectors.lancedb.reader import ChannelEntry, StoreReader
 from backscroll.web.access import User
 from backscroll.web.api import Place
 from backscroll.web.cookies import mark_seen, seen_windows
-from backscroll.web.dependencies import Channel, CurrentUser, library_of, watcher_of
+from backscroll.web.dependencies import Channel, CurrentUser, library_of, times_of, watcher_of
 from backscroll.web.events import ChannelMarks
 from backscroll.web.library import Card, Library
 from backscroll.web.rendering import page, templates
@@ -80,7 +80,8 @@ def timeline(
 ) -> Response:
     """The cards of a channel, newest first."""
     library, day = library_of(request), _day(on)
-    cards = library.cards(entry.key, before=before, on=day, limit=_PAGE + 1)
+    zone = times_of(request).zone
+    cards = library.cards(entry.key, before=before, on=day, zone=zone, limit=_PAGE + 1)
     more, cards = len(cards) > _PAGE, cards[:_PAGE]
     marks = library.store.marks(entry.key)
     newest = before is None and day is None
@@ -131,7 +132,11 @@ async def live_cards(
     def news() -> list[ServerSentEvent]:
         cards = library.cards_at(entry.key, marks.news())
         return marks.sent(
-            "summary", [template.render(card=card, key=entry.key, fresh=True) for card in cards]
+            "summary",
+            [
+                template.render(card=card, key=entry.key, fresh=True, times=times_of(request))
+                for card in cards
+            ],
         )
 
     async for event in watcher_of(request).events(news):

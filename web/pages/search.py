@@ -57,8 +57,6 @@ def catchup(
         wrong=wrong,
         entries=library_of(request).store.channels(user.namespaces),
         key=entries[0].key if channel else None,
-        zone=catch_up.zone,
-        zone_name=catch_up.zone_name,
         since=since,
         until=until.strip(),
         me=name,

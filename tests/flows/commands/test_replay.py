@@ -295,6 +295,28 @@ def test_speed_replays_at_a_multiple_of_real_time(tmp_path: Path) -> None:
     assert 3.0 <= time.monotonic() - started < 20
 
 
+def test_a_time_zone_holds_in_cards_and_digests_and_leaves_json_fields_in_utc(tmp_path: Path) -> None:
+    chat = tmp_path / "chat.jsonl"
+    said = [("m1", "2026-03-02T23:30:00Z", "The pump at berth seven leaks oil.")]
+    said += [("m2", "2026-03-02T23:40:00Z", "We ordered a new valve from Bergen.")]
+    chat.write_text(
+        "".join(
+            json.dumps({"channel": "dock", "id": id_, "ts": ts, "author": "Ana", "text": text}) + "\n"
+            for id_, ts, text in said
+        )
+    )
+    plain = ("--strategy", "none", "--embedding-model", "none")
+    (record,) = map(json.loads, run("replay", chat, *plain, "--tz", "Europe/Oslo").stdout.splitlines())
+    assert record["summary"] == (
+        "00:30 Ana: The pump at berth seven leaks oil.\n00:40 Ana: We ordered a new valve from Bergen."
+    )
+    assert record["window"]["start"] == "2026-03-02T23:30:00Z"
+    environment = {**os.environ, "COLUMNS": "100", "BACKSCROLL_TZ": "+02:00"}
+    cards = run("replay", chat, *plain, "--as", "cards", env=environment).stdout
+    assert "default/dock  2026-03-03 01:30 to 01:40 +02:00" in cards
+    assert "01:40 Ana: We ordered a new valve from Bergen." in cards
+
+
 def test_cards_show_the_summary_and_the_message_that_resolves_a_gap(sample: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "COLUMNS": "100"}
     done = run("replay", sample, "--as", "cards", "--store", tmp_path / "store", env=environment)
