@@ -17,6 +17,7 @@ from backscroll.benchmarks.judge.judge import Judge
 from backscroll.benchmarks.memory.ablations import FULL_TOKENS
 from backscroll.benchmarks.memory.compared import COMPARED
 from backscroll.benchmarks.memory.detection import DetectorOutput, agreement, find_gaps
+from backscroll.benchmarks.memory.explained import Explained, record_of
 from backscroll.benchmarks.memory.recall import (
     BuiltMemory,
     Measured,
@@ -24,7 +25,7 @@ from backscroll.benchmarks.memory.recall import (
     build_memory,
     judge_memory,
 )
-from backscroll.benchmarks.memory.report import memory_plot, memory_table, show
+from backscroll.benchmarks.memory.report import explained_table, memory_plot, memory_table, show
 from backscroll.benchmarks.progress import progress
 from backscroll.connectors.files.recorded_gaps import RecordedDetector
 from backscroll.operators.gaps.rules import RulesDetector
@@ -83,18 +84,22 @@ async def bench_memory(
     if before:
         benchmark = behind(benchmark, before, embedder)
     built = await _build(benchmark, strategies, found, budget, models)
+    explained = await _explain(benchmark, built, found)
     verdicts = await _judge(benchmark, built, models)
     measured = {name: Measured() for name in strategies}
     for (name, row, memory), judged in zip(built, verdicts, strict=True):
         measured[name].add(row, memory, judged)
-    rows = {name: results.to_json() for name, results in measured.items()}
+    rows = {
+        name: {**results.to_json(), "explained": explained[name].to_json() if name in explained else None}
+        for name, results in measured.items()
+    }
     asked = {
         "detector": {"name": detector, **found.to_json(), **await _agreements(benchmark, folder, found)},
         "writer": None if models.writer is None else models.writer.to_json(),
         "judge": None if models.judge is None else models.judge.model.to_json(),
     }
     title = f"{folder.name}: memory recall, {detector} gaps, {budget} tokens"
-    show(memory_table(rows, title), asked)
+    show([memory_table(rows, title), *([explained_table(rows)] if explained else [])], asked)
     if json is not None:
         json.write_bytes(orjson.dumps({"strategies": rows, **asked}, option=orjson.OPT_INDENT_2) + b"\n")
     if plot is not None:
@@ -150,6 +155,20 @@ async def _build(
         with progress("written memories", len(work)) as step:
             built += await concurrently(work, step)
     return built
+
+
+async def _explain(
+    benchmark: Benchmark, built: Sequence[Built], found: DetectorOutput
+) -> dict[str, Explained]:
+    """What the records made with each memory explain; memories that a model writes have no records."""
+    explained = dict[str, Explained]()
+    with progress("records", len(built)) as step:
+        for name, row, memory in built:
+            if memory.ids is not None:
+                record = await record_of(benchmark, name, row, found.gaps[row], memory)
+                explained.setdefault(name, Explained()).add(row, record)
+            step()
+    return explained
 
 
 async def _judge(benchmark: Benchmark, built: Sequence[Built], models: MemoryModels) -> list[Verdicts | None]:

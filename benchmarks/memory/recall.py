@@ -43,7 +43,8 @@ Verdicts = Sequence[bool | None]
 class BuiltMemory:
     """A memory of one window as lines of text; `ids` are those of its turns.
 
-    There are none, and a judge decides, where it has statements or was to have some.
+    There are none, and a judge decides, where it has statements or was to have some. `turns` are those
+    that it holds verbatim.
     """
 
     lines: tuple[str, ...]
@@ -51,6 +52,7 @@ class BuiltMemory:
     tokens: int
     build_ms: float
     incomplete: bool = False
+    turns: tuple[MemoryTurn, ...] = ()
 
     @classmethod
     def of(cls, memory: Memory, build_ms: float) -> BuiltMemory:
@@ -62,6 +64,7 @@ class BuiltMemory:
             sum(item.tokens for item in memory.items),
             build_ms,
             memory.degraded is not None,
+            memory.turns,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from math import floor, log10
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["memory_plot", "memory_table", "show", "wide_console"]
+__all__ = ["explained_table", "memory_plot", "memory_table", "show", "wide_console"]
 
 _RECALLS = ("all", "macro", "near", "mid", "far", "referential", "attribute", "relational")
 _PLAIN_WIDTH = 140  # where the output is no terminal
@@ -41,16 +41,33 @@ def memory_table(strategies: Mapping[str, Mapping[str, Any]], title: str) -> Tab
     return table
 
 
+def explained_table(strategies: Mapping[str, Mapping[str, Any]]) -> Table:
+    """One row a strategy that a record can be made with: what the record explains of the annotated gaps."""
+    table = Table(title="gaps explained in the record")
+    table.add_column("memory", no_wrap=True)
+    for name in ("gaps", "right", "wrong", "right of all", "wrong of all", "precision"):
+        table.add_column(name, justify="right")
+    rows = {name: row["explained"] for name, row in strategies.items() if row["explained"]}
+    for name, row in sorted(rows.items(), key=lambda item: -item[1]["right"]):
+        counts = row["gaps"], row["right"], row["wrong"]
+        shares = row["right_share"], row["wrong_share"], row["precision"]
+        table.add_row(
+            name, *map(str, counts), *("-" if share is None else f"{share:.2f}" for share in shares)
+        )
+    return table
+
+
 def wide_console() -> Console:
     """The terminal, or, where the output is none, one that is wide enough for our tables."""
     terminal = Console(highlight=False)
     return terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
-def show(table: Table, asked: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Print a table and, below it, what every model that was asked cost and did not answer."""
+def show(tables: Sequence[Table], asked: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Print tables and, below them, what every model that was asked cost and did not answer."""
     console = wide_console()
-    console.print(table)
+    for table in tables:
+        console.print(table)
     for name, numbers in (asked.get("detector") or {}).items():
         if isinstance(numbers, Mapping) and numbers.get("precision") and numbers["recall"]:
             console.print(

@@ -46,6 +46,6 @@ async def bench_summaries(
         for name in named
     }
     asked = {"judge": judge.model.to_json()}
-    show(summary_table(rows, f"{folder.name}: summaries, judged by {judge.model.name}"), asked)
+    show([summary_table(rows, f"{folder.name}: summaries, judged by {judge.model.name}")], asked)
     if json is not None:
         json.write_bytes(orjson.dumps({"summaries": rows, **asked}, option=orjson.OPT_INDENT_2) + b"\n")
