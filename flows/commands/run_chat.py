@@ -147,7 +147,7 @@ def _check(settings: Settings, platform: PlatformName) -> None:
         else:
             import backscroll.connectors.chat.matrix.live  # noqa: F401
     except ModuleNotFoundError as err:
-        if (err.name or "").partition(".")[0] in ("connectors", "operators"):
+        if (err.name or "").partition(".")[0] == "backscroll":
             raise
         raise UserError(
             f"--from {platform} needs the package {err.name}: pip install 'backscroll[{platform}]'"

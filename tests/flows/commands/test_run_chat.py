@@ -178,6 +178,18 @@ def test_a_missing_extra_gives_a_one_line_error(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("platform", ["slack", "matrix"])
+def test_a_missing_module_of_backscroll_is_not_reported_as_a_missing_extra(
+    platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"backscroll.connectors.chat.{platform}.live"
+    monkeypatch.setitem(sys.modules, module, None)
+    done = CliRunner().invoke(main, ["run", "--from", platform, "--store", str(tmp_path / "store")])
+    assert isinstance(done.exception, ModuleNotFoundError)
+    assert done.exception.name == module
+    assert "pip install" not in done.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
