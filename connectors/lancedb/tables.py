@@ -3,7 +3,8 @@
 LanceDB serialises the commits of a table. Appends never conflict. An update, delete or compaction that
 another commit overtook ("commit conflict") is not applied, and is retried here after a random pause. If
 maintenance removed a version in use ("Not found"), the latest one is used instead; an append that hit
-this may already have been applied, so it is repeated only for rows that are missing.
+this may already have been applied, so it is repeated only for rows that are missing. If the latest
+version lacks a file too, the store is damaged.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def attempt(
     again: Callable[[], object] = lambda: None,
     *,
     first: Callable[[], T] | None = None,
+    table: str = "a table of the store",
 ) -> T:
     """Run an action, and retry it while it conflicts with other processes; returns its result.
 
@@ -85,10 +87,12 @@ def attempt(
         action: must be safe to run twice, as it may fail with "Not found" after it was applied.
         again: called before each retry.
         first: run instead of `action` until it fails with "Not found"; need not be safe to run twice.
+        table: names the table in the error.
 
     Raises:
-        StoreError: every attempt conflicted with another process.
+        StoreError: every attempt failed. If each failed with "Not found", a file of the table is lost.
     """
+    conflicted = False
     for number in range(_TRIES):
         try:
             return action() if first is None else first()
@@ -96,11 +100,15 @@ def attempt(
             if not (_CONFLICT.search(str(err)) or _REMOVED.search(str(err))):
                 raise
             last = err
-        if not _CONFLICT.search(str(last)):
+        if _CONFLICT.search(str(last)):
+            conflicted = True
+        else:
             first = None
         if number < _TRIES - 1:
             time.sleep(random.uniform(0, min(_LONGEST, _PAUSE * 2**number)))
             again()
+    if not conflicted:
+        raise StoreError(f"{table} is damaged: a file is missing: restore a backup") from last
     raise StoreError(f"conflict with other processes in {_TRIES} attempts: {first_line(last)}") from last
 
 
@@ -115,10 +123,13 @@ class SharedTable:
 
     def __init__(self, database: Any, name: str, schema: pa.Schema | None = None) -> None:
         self.name = name
+        self._where = f"table {name} of store {database.uri}"
         if schema is None:
-            self._table = attempt(lambda: database.open_table(name))
+            self._table = attempt(lambda: database.open_table(name), table=self._where)
         else:
-            self._table = attempt(lambda: database.create_table(name, schema=schema, exist_ok=True))
+            self._table = attempt(
+                lambda: database.create_table(name, schema=schema, exist_ok=True), table=self._where
+            )
         self.schema: pa.Schema = self._table.schema
 
     @property
@@ -159,6 +170,7 @@ class SharedTable:
             lambda: self._table.merge_insert(key).when_not_matched_insert_all().execute(table),
             self._table.checkout_latest,
             first=lambda: self._table.add(table),
+            table=self._where,
         )
 
     def overwrite(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -244,7 +256,7 @@ class SharedTable:
 
     def do(self, action: Callable[[], T]) -> T:
         """Run an action on this table, and retry it on the latest version after a conflict."""
-        return attempt(action, self._table.checkout_latest)
+        return attempt(action, self._table.checkout_latest, table=self._where)
 
     def _arrow(self, rows: pa.Table | Sequence[Mapping[str, Any]]) -> pa.Table:
         if isinstance(rows, pa.Table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -274,6 +275,16 @@ def test_conflicts_are_retried_and_finally_an_error(monkeypatch: pytest.MonkeyPa
         attempt(failing)
     assert all(0 <= pause <= 2 for pause in pauses)
     assert len(pauses) == 2 + 11
+
+
+def test_a_lost_data_file_is_reported_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", list[float]().append)
+    prepare(tmp_path)
+    shutil.rmtree(tmp_path / "turns.lance" / "data")
+    with pytest.raises(StoreError) as caught:
+        open_store(tmp_path, reader=True).load(CHANGED)
+    wanted = f"table turns of store {tmp_path} is damaged: a file is missing: restore a backup"
+    assert str(caught.value) == wanted
 
 
 def test_other_errors_are_not_retried() -> None:
