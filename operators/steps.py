@@ -216,7 +216,9 @@ def raise_failure(step_id: str, *ups: Stream[Any], engine: Engine) -> None:
     end = EndSink()
     op.output("end", op.merge("results", *ups), end)
     nothing = op.input("failure", ups[0].flow(), FailureSource(engine.runtime, end))
-    op.output("nothing", nothing, EndSink())
+    # With recovery, Bytewax waits only for stateful steps; without one it could return before the error.
+    held = op.count_final("hold", nothing, str)
+    op.output("nothing", held, EndSink())
 
 
 @operator

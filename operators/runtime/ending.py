@@ -7,13 +7,11 @@ results are written. Then a second source, which outlives the first, raises the 
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from backscroll.operators.runtime.runtime import Runtime
@@ -61,8 +59,10 @@ class _EndPartition(StatelessSinkPartition[Any]):
         self._end.count(-1)
 
 
-class FailureSource(FixedPartitionedSource[Any, None]):
+class FailureSource(DynamicSource[Any]):
     """Emits nothing. When the results have ended, it ends too or raises the error that stopped the flow.
+
+    It leaves nothing in the recovery store: another process, with another failure, resumes the dataflow.
 
     Args:
         runtime: holds the failure.
@@ -73,17 +73,13 @@ class FailureSource(FixedPartitionedSource[Any, None]):
         self._runtime = runtime
         self._end = end
 
-    def list_parts(self) -> list[str]:
-        """Bytewax: one partition for each process, which knows only its own failure."""
-        return [f"{socket.gethostname()}:{os.getpid()}"]
-
-    def build_part(self, step_id: str, for_part: str, resume_state: None) -> _FailurePartition:
-        """Bytewax: called once in each process."""
-        del step_id, for_part, resume_state
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _FailurePartition:
+        """Bytewax: called once on each worker."""
+        del step_id, worker_index, worker_count
         return _FailurePartition(self._runtime, self._end)
 
 
-class _FailurePartition(StatefulSourcePartition[Any, None]):
+class _FailurePartition(StatelessSourcePartition[Any]):
     def __init__(self, runtime: Runtime, end: EndSink) -> None:
         self._runtime = runtime
         self._end = end
@@ -98,6 +94,3 @@ class _FailurePartition(StatefulSourcePartition[Any, None]):
     def next_awake(self) -> datetime:
         """Bytewax: when to ask again."""
         return datetime.now(UTC) + _POLL
-
-    def snapshot(self) -> None:
-        """Bytewax: there is no state."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -156,6 +158,34 @@ def test_the_run_after_the_fix_gives_the_same_results_as_an_uninterrupted_one(
         "default/general:4-5:recent": ["m4", "m5"],
     }
     assert set(bodies) == {store.summary(id_) for id_ in summaries}, "what came twice is what came first"
+
+
+RESUMED = """
+import sys
+from datetime import timedelta
+from pathlib import Path
+from bytewax.recovery import RecoveryConfig, init_db_dir
+from bytewax.testing import TestingSink, TestingSource, run_main
+from backscroll import Engine, InMemoryStore, summarize_flow
+
+directory = Path(sys.argv[1])
+if not any(directory.iterdir()):
+    init_db_dir(directory, 1)
+post = {"channel": "general", "author": "Ana", "text": "Hi."}
+chat = [{**post, "id": f"m{n}", "ts": f"2026-03-02T09:0{n}:00Z"} for n in range(int(sys.argv[2]))]
+engine = Engine(InMemoryStore())
+flow = summarize_flow(engine, TestingSource(chat), TestingSink([]), TestingSink([]))
+run_main(flow, epoch_interval=timedelta(0), recovery_config=RecoveryConfig(directory))
+print(engine.runtime.counters["messages"])
+"""
+
+
+def test_another_process_resumes_from_the_recovery_store(tmp_path: Path) -> None:
+    def run(messages: int) -> str:
+        command = [sys.executable, "-c", RESUMED, str(tmp_path), str(messages)]
+        return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+
+    assert [run(2), run(5), run(6)] == ["2", "3", "1"], "each run reads only what is new"
 
 
 def test_an_ingest_fails_as_well() -> None:
