@@ -24,7 +24,14 @@ from backscroll.operators.messages import (
 )
 from backscroll.operators.stream.windows import Window
 
-__all__ = ["Dialogue", "dialogue_files", "read_channels", "record_channel", "record_dialogue"]
+__all__ = [
+    "Dialogue",
+    "dialogue_files",
+    "read_channels",
+    "read_messages",
+    "record_channel",
+    "record_dialogue",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +61,30 @@ def read_channels(
     Raises:
         FormatError: the file cannot be read.
     """
-    channels, refused = dict[ChannelKey, list[Message]](), 0
+    messages, refused = read_messages(path, format, namespace=namespace)
+    channels = dict[ChannelKey, list[Message]]()
+    for message in messages:
+        channels.setdefault(message.key, []).append(message)
+    return channels, refused
+
+
+def read_messages(
+    path: Path, format: str = "auto", *, namespace: str = DEFAULT_NAMESPACE
+) -> tuple[list[Message], int]:
+    """The messages of a file in any known format, in its order, and the number of invalid entries.
+
+    Raises:
+        FormatError: the file cannot be read.
+    """
+    messages, refused = list[Message](), 0
     for received in read_file(path, format):
         try:
             if isinstance(received.value, MessageError):
                 raise received.value
-            message = parse_message(received.value, namespace=namespace)
+            messages.append(parse_message(received.value, namespace=namespace))
         except MessageError:
             refused += 1
-        else:
-            channels.setdefault(message.key, []).append(message)
-    return channels, refused
+    return messages, refused
 
 
 def record_dialogue(path: Path, embedder: Embedder | None, chunker: Chunker | None = None) -> Dialogue:

@@ -122,6 +122,48 @@ def bench_summaries(folder: Path, files: tuple[Path, ...], config: Path | None, 
     run_summaries(folder, files, settings, **options)
 
 
+@bench.command("absences")
+@click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="PATH..."
+)
+@click.option(
+    "--dialogues",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    help="Folder with dialogues, besides dialogues/ next to an annotated file; repeatable.",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(32),
+    default=400,
+    show_default=True,
+    help="Maximum tokens of a catch-up.",
+)
+@setting("llm")
+@setting("summary_model")
+@setting("llm_record")
+@_json
+@config_option
+def bench_absences(
+    paths: tuple[Path, ...],
+    dialogues: tuple[Path, ...],
+    max_tokens: int,
+    json: Path | None,
+    config: Path | None,
+    **flags: Any,
+) -> None:
+    """Score catch-ups on annotated absences.
+
+    Each PATH is an annotated file, or a folder of them. Every catch-up is made as by catchup --file, by
+    rules or with --llm. Answers that --record already holds are reused. The exit code is 1 if a line
+    cites more than three messages.
+    """
+    from backscroll.flows.commands.bench_absences import run_absences
+
+    settings = read_settings(flags, config)
+    sys.exit(run_absences(paths, settings, dialogues=dialogues, max_tokens=max_tokens, json=json))
+
+
 @bench.command("build")
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option("--out", type=FILE, required=True, help="Folder of the benchmark, new or unfinished.")

@@ -1,0 +1,1 @@
+"""Absences: does a catch-up tell readers who were away what they need?"""

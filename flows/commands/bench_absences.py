@@ -1,0 +1,73 @@
+"""`backscroll bench absences`: make the catch-ups of annotated absences as `catchup --file` does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from backscroll.benchmarks.absences.command import MOST_IDS, CatchUp, bench_absences
+from backscroll.flows.commands.catchup import digest_channels, make_recalling, shown_zone
+from backscroll.flows.commands.catchup_channels import read_channels
+from backscroll.flows.settings.settings import Settings
+from backscroll.flows.terminal.errors import UserError, report_user_errors
+from backscroll.operators.catchup.digest import ChannelDigest
+from backscroll.operators.catchup.people import Person
+from backscroll.operators.catchup.period import parse_period
+from backscroll.operators.messages import Message
+
+__all__ = ["make_catch_up", "run_absences"]
+
+
+def run_absences(
+    paths: Sequence[Path],
+    settings: Settings,
+    *,
+    dialogues: Sequence[Path],
+    max_tokens: int,
+    json: Path | None,
+) -> int:
+    """Score the catch-ups of annotated absences; returns 1 if a line cites too many messages, else 0.
+
+    Raises:
+        click.ClickException: a user error, shown as one line.
+    """
+    if json is not None and not json.absolute().parent.is_dir():
+        raise UserError(f"{json}: cannot be written: its directory does not exist")
+    with report_user_errors():
+        wrong = bench_absences(
+            paths, dialogues, make_catch_up(settings, max_tokens), max_tokens=max_tokens, json=json
+        )
+    if wrong:
+        more = f", and so have {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        Console(stderr=True, highlight=False).print(
+            f"{wrong[0]}{more}: a line may cite {MOST_IDS} at most", markup=False, soft_wrap=True
+        )
+    return int(bool(wrong))
+
+
+def make_catch_up(settings: Settings, max_tokens: int) -> CatchUp:
+    """Catch-ups of at most `max_tokens`, as `catchup --file` makes them with these settings."""
+    settings = settings.model_copy(update={"store": None, "embedding_model": "none"})
+    zone, _ = shown_zone(settings)
+
+    def catch_up(messages: Sequence[Message], *, since: str, until: str, me: str) -> list[ChannelDigest]:
+        channels = read_channels(
+            settings, (), wanted=lambda _: True, embedder=None, counters=Counter(), beyond=messages
+        )
+        turns = {one.key: one.turns for one in channels}
+        authors = [turn.author for of_one in turns.values() for turn in of_one if not turn.deleted]
+        return digest_channels(
+            channels,
+            parse_period(since, until, turns, now=datetime.now(UTC), zone=zone),
+            settings,
+            recalling=make_recalling(settings, None),
+            me=Person.named(me, authors),
+            max_tokens=max_tokens,
+            zone=zone,
+        )
+
+    return catch_up
