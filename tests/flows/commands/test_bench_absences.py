@@ -6,20 +6,22 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from backscroll.benchmarks.absences.command import bench_absences
+from backscroll.benchmarks.absences.command import CatchUp, bench_absences
 from backscroll.flows.cli.main import main
 from backscroll.flows.commands.bench_absences import make_catch_up
 from backscroll.flows.settings.settings import Settings
-from backscroll.operators.catchup.digest import ChannelDigest
+from backscroll.operators.catchup.digest import ChannelDigest, DigestItem
 from backscroll.operators.catchup.digest_json import to_json
 from backscroll.operators.catchup.period import Endpoint, Period
 from backscroll.operators.messages import Message, parse_message
+from support.building import turn
 from support.chat_server import chat_server
 
 SAMPLES = Path(__file__).parents[3] / "samples"
@@ -104,10 +106,21 @@ def test_the_figures_of_a_small_file_are_known(tmp_path: Path) -> None:
     assert [text in asked for _, text in SAID] == [False, True, True, True, True, False]
 
 
-def test_a_line_with_more_than_three_message_ids_fails(tmp_path: Path) -> None:
+def test_a_line_with_more_than_three_message_ids_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, out = write(tmp_path), tmp_path / "out.json"
-    with chat_server(answers=answers([("highlight", [0, 1, 2, 3], None)])) as server:
-        done = measure(file, "--llm", server.url, "--json", out)
+
+    def citing_everything(settings: Settings, max_tokens: int) -> CatchUp:
+        def catch_up(messages: Sequence[Message], **period: str) -> list[ChannelDigest]:
+            (made,) = make_catch_up(settings, max_tokens)(messages, **period)
+            turns = tuple(turn(n, SAID[n][1]) for n in range(1, 5))
+            return [replace(made, sections={"highlights": (DigestItem("highlight", "All.", turns),)})]
+
+        return catch_up
+
+    monkeypatch.setattr("backscroll.flows.commands.bench_absences.make_catch_up", citing_everything)
+    done = measure(file, "--json", out)
     assert done.exit_code == 1
     assert done.stderr == "ferry-1 has a line with 4 message ids: a line may cite 3 at most\n"
     assert json.loads(out.read_text())["all"]["ids_per_line"] == {"lines": 1, "mean": 4.0, "max": 4}
