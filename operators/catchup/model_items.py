@@ -1,8 +1,9 @@
 """Catch-up items from a language model, each checked against the messages it cites.
 
-An item must cite messages from the prompt, and these must support it: they contain its numbers and
-names (`summary.unsupported`) and at least 40% of its content words. Items that fail the check are
-dropped and counted. If the model fails, rules find the items instead.
+An item must cite messages from the prompt, and at most three of them must support it: they contain its
+numbers and names (`summary.unsupported`) and at least 40% of its content words. Items that fail the check
+are dropped and counted; further messages that a kept item cites are left out. If the model fails, rules
+find the items instead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from backscroll.operators.catchup.digest import ChannelRead, Suggested
 from backscroll.operators.catchup.due_dates import find_due
 from backscroll.operators.catchup.rule_items import CatchupItem, book_of
 from backscroll.operators.language.identify import language_name
-from backscroll.operators.language.lexicon import words
+from backscroll.operators.language.lexicon import Lexicon, words
 from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.llm.prompts import chat_line, fenced, load_prompt
 from backscroll.operators.llm.protocol import LLM, LLMError, ModelAnswer, Prompt
@@ -28,6 +29,7 @@ from backscroll.operators.summary.unsupported import unsupported_spans
 __all__ = ["SuggestedItem", "SuggestedItems", "catchup_prompt", "guard_items", "suggest"]
 
 _PART_TOKENS = 6_000  # of messages in one prompt
+_MOST_CITED = 3  # messages per item
 _LEAST_SHARE = 0.4  # of an item's content words that the messages must contain
 _PREFIX = 5  # words with the same first letters count as the same
 
@@ -113,7 +115,8 @@ def guard_items(answer: SuggestedItems, turns: Sequence[Turn], zone: tzinfo) -> 
         if not numbers or not all(0 <= number < len(turns) for number in numbers):
             dropped += 1
             continue
-        cited = [analysed_turns[number] for number in sorted(numbers)]
+        shown = " ".join(part for part in (item.text, item.owner, item.due) if part)
+        cited = _informing([analysed_turns[number] for number in sorted(numbers)], shown)
         if not _contains(cited, item.text):
             dropped += 1
             continue
@@ -143,10 +146,31 @@ def _contains(cited: Sequence[AnalysedTurn], text: str) -> bool:
     turns = [analysed.turn for analysed in cited]
     if unsupported_spans(text, turns, []):
         return False
-    lexicon = cited[0].lexicon
-    said = {word.stem[:_PREFIX] for turn in turns for word in words(f"{turn.author.name} {turn.text}")}
-    stated = {word.stem[:_PREFIX] for word in words(text) if lexicon.says_something(word)}
+    said = {stem for turn in turns for stem in _said(turn)}
+    stated = _stated(cited[0].lexicon, text)
     return not stated or len(stated & said) >= _LEAST_SHARE * len(stated)
+
+
+def _informing(cited: Sequence[AnalysedTurn], text: str) -> list[AnalysedTurn]:
+    """The fewest messages with the words of the text, in order: each adds the most that are still missing."""
+    missing, chosen = _stated(cited[0].lexicon, text), list[int]()
+    while len(chosen) < _MOST_CITED:
+        added = [len(missing & _said(one.turn)) for one in cited]
+        best = added.index(max(added))
+        if not added[best]:
+            break
+        chosen.append(best)
+        missing -= _said(cited[best].turn)
+    return [cited[place] for place in sorted(chosen)] or list(cited[:1])
+
+
+def _stated(lexicon: Lexicon, text: str) -> set[str]:
+    """The beginnings of a text's content words."""
+    return {word.stem[:_PREFIX] for word in words(text) if lexicon.says_something(word)}
+
+
+def _said(turn: Turn) -> set[str]:
+    return {word.stem[:_PREFIX] for word in words(f"{turn.author.name} {turn.text}")}
 
 
 def _parts(turns: Sequence[Turn]) -> list[list[Turn]]:

@@ -57,6 +57,38 @@ def test_an_unsupported_item_is_dropped_and_counted(bad: SuggestedItem) -> None:
     assert ([one.text for one in kept], dropped) == (["Ines takes the second offer."], 1)
 
 
+def test_an_item_cites_only_the_messages_whose_words_it_shows() -> None:
+    turns = chat(
+        "Ines: Thanks, talk later.",
+        "Ines: We take the second offer.",
+        "Bram: Fine, the second offer then.",
+        "Bram: I'll sign it by Friday.",
+        "Odette: The tide is high today.",
+    )
+    answer = SuggestedItems(
+        items=[
+            item("Ines takes the second offer.", 0, 1, 2, 3, 4, kind="action", owner="Bram", due="by Friday")
+        ]
+    )
+    (found,), dropped = guard_items(answer, turns, UTC)
+    assert dropped == 0
+    assert [turn.id for turn in (found.turn, *found.also)] == [turns[1].id, turns[3].id]
+    assert (found.owner, None if found.due is None else found.due.text) == ("Bram", "by Friday")
+
+
+def test_an_item_that_needs_more_than_three_messages_is_dropped() -> None:
+    turns = chat(
+        "Ines: The crane costs 710 euros.",
+        "Bram: The mast costs 820 euros.",
+        "Odette: The rope costs 930 euros.",
+        "Ines: The sail costs 640 euros.",
+    )
+    four = item("Crane 710, mast 820, rope 930, sail 640 euros.", 0, 1, 2, 3)
+    three = item("Crane 710, mast 820, rope 930 euros.", 0, 1, 2, 3)
+    (found,), dropped = guard_items(SuggestedItems(items=[four, three]), turns, UTC)
+    assert (found.text, len(found.also), dropped) == (three.text, 2, 1)
+
+
 def test_an_owner_that_no_message_names_is_removed() -> None:
     answer = SuggestedItems(items=[item("The grey banner gets built.", 1, kind="action", owner="Tomas")])
     (found,), _ = guard_items(answer, TURNS, UTC)
