@@ -3,10 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from backscroll.connectors.embedding.packaged import INSTALL_TORCH, torch_is_installed
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+# A busy machine draws examples slowly, which is no fault of a test.
+settings.register_profile("backscroll", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("backscroll")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
