@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -223,9 +224,10 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
         name.removeprefix(ENV_PREFIX).lower() for name in os.environ if name.startswith(ENV_PREFIX)
     }
     environment -= {"config", "process_id", "addresses"}  # used by the command line itself
-    _refuse_unknown({f"{ENV_PREFIX}{name.upper()}" for name in environment - known.keys()}, "the environment")
+    variables = {f"{ENV_PREFIX}{name.upper()}" for name in environment - known.keys()}
+    _refuse_unknown(variables, [f"{ENV_PREFIX}{name.upper()}" for name in known], "the environment")
     file = {} if config is None else _read_toml(config)
-    _refuse_unknown(file.keys() - known.keys(), str(config))
+    _refuse_unknown(file.keys() - known.keys(), known, str(config))
     below = {name: value for name, value in file.items() if name not in environment}
     given = {name: value for name, value in flags.items() if value is not None}
     try:
@@ -239,10 +241,12 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
         raise SettingsError(f"{name}: {message}{shown}") from err
 
 
-def _refuse_unknown(names: set[str], where: str) -> None:
+def _refuse_unknown(names: set[str], known: Iterable[str], where: str) -> None:
     if names:
-        known = ", ".join(Settings.model_fields)
-        raise SettingsError(f"unknown setting {sorted(names)[0]!r} in {where}: use one of {known}")
+        name = min(names)
+        close = get_close_matches(name, known)
+        advice = f"did you mean {' or '.join(close)}?" if close else "docs/settings.md lists all settings"
+        raise SettingsError(f"unknown setting {name!r} in {where}: {advice}")
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

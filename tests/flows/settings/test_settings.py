@@ -29,7 +29,7 @@ def test_the_defaults_are_those_of_the_paper() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("bugdet = 1\n", "unknown setting 'bugdet' in .*backscroll.toml: use one of .*budget"),
+        ("bugdet = 1\n", "unknown setting 'bugdet' in .*backscroll.toml: did you mean budget"),
         ("budget = 'many'\n", "budget: Input should be a valid integer.* \\(it is 'many'\\)"),
         ("chunk_overlap = 128\n", "chunk_overlap must be below chunk_tokens"),
         ("budget =\n", "not valid TOML"),
@@ -45,7 +45,9 @@ def test_an_invalid_settings_file_is_named_in_one_line(tmp_path: Path, text: str
 
 def test_an_unknown_variable_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKSCROLL_BUDGTE", "1")
-    with pytest.raises(SettingsError, match="'BACKSCROLL_BUDGTE' in the environment"):
+    with pytest.raises(
+        SettingsError, match="'BACKSCROLL_BUDGTE' in the environment: did you mean BACKSCROLL_BUDGET"
+    ):
         load_settings({})
 
 
