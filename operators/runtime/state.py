@@ -46,14 +46,15 @@ Stamped: TypeAlias = tuple[int, bytes]
 
 
 class StateError(BackscrollError):
-    """Another version of the program wrote the recovery store."""
+    """Another version of the program wrote the recovery store, or it is damaged."""
 
 
 class Codec:
     """Encodes states for the recovery store and decodes them to equal values of the same types.
 
     A state may hold None, booleans, strings, 64-bit integers, floats, bytes, tuples, dictionaries, aware
-    datetimes (decoded in UTC), timedeltas, and the types that have a tag.
+    datetimes (decoded in UTC), timedeltas, and the types that have a tag. A `Counter` is decoded to a
+    plain dictionary.
 
     Args:
         types: dataclasses and named tuples by tag.
@@ -103,7 +104,7 @@ class Codec:
         """Decode a state from the recovery store; None when there is none.
 
         Raises:
-            StateError: another version of the program wrote it.
+            StateError: another version of the program wrote it, or it is damaged.
         """
         if state is None:
             return None
@@ -113,7 +114,13 @@ class Codec:
                 f"the recovery directory holds state of version {version}, but this program reads only "
                 f"{_VERSION}: {_START_EMPTY}"
             )
-        return self._read(orjson.loads(zlib.decompress(packed)))
+        try:
+            tree = orjson.loads(zlib.decompress(packed))
+        except (zlib.error, orjson.JSONDecodeError) as err:
+            raise StateError(
+                f"the recovery directory is damaged: restore it as a whole, or {_START_EMPTY}"
+            ) from err
+        return self._read(tree)
 
     def _write(self, value: Any) -> Any:
         try:

@@ -195,6 +195,12 @@ class Trap:
         return pytest.fail, ("the state was unpickled",)
 
 
+@pytest.mark.parametrize("packed", [b"damaged", zlib.compress(b"[")])
+def test_a_damaged_state_is_refused_in_one_line(packed: bytes) -> None:
+    with pytest.raises(StateError, match=r"^the recovery directory is damaged: restore it as a whole, or "):
+        CODEC.decode((3, packed))
+
+
 def test_a_value_without_a_tag_is_refused() -> None:
     with pytest.raises(TypeError, match="Place has no tag: a state cannot hold it"):
         CODEC.encode((Place(4),))
