@@ -139,7 +139,7 @@ def _check(settings: Settings, platform: PlatformName) -> None:
     """Check that the extra is installed and the tokens are set.
 
     Raises:
-        Mistake: something is missing; the text names it.
+        UserError: something is missing; the text names it.
     """
     try:
         if platform == "slack":

@@ -70,7 +70,7 @@ def serve(
     """Serve the verdicts by path, and the registry at `/metrics`, while the context is open.
 
     Raises:
-        Mistake: the port cannot be used.
+        UserError: the port cannot be used.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]

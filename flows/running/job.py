@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 import orjson
 from pydantic import SecretStr
@@ -12,8 +12,6 @@ from pydantic import SecretStr
 from backscroll.flows.settings.settings import Settings
 
 __all__ = ["Job", "ResultWriter"]
-
-X = TypeVar("X")
 
 
 @dataclass(frozen=True, slots=True)

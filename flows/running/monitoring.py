@@ -61,7 +61,7 @@ def monitored(
         upstream: the system that messages come from, if it is not Kafka.
 
     Raises:
-        Mistake: the port cannot be used.
+        UserError: the port cannot be used.
         KafkaError: a broker is not written as host:port.
     """
     if not settings.http_port:

@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
-from pydantic import BaseModel
 
 __all__ = [
     "DEAD_LETTERS",
@@ -26,8 +24,6 @@ __all__ = [
     "SUMMARIES",
     "stage",
 ]
-
-T = TypeVar("T", bound=BaseModel)
 
 MESSAGES = Counter("backscroll_messages", "Messages received.")
 DEAD_LETTERS = Counter(
