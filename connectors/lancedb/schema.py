@@ -162,6 +162,8 @@ def occupy(path: Path) -> IO[str]:
     Raises:
         StoreError: another engine holds the lock, or the directory cannot be created.
     """
+    if path.is_file():
+        raise StoreError(f"store {path} cannot be opened: it is a file: give a directory")
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (path / "engine.lock").open("w")

@@ -293,7 +293,7 @@ def test_a_store_in_use_or_not_a_directory_is_refused(tmp_path: Path, open_store
     store.close()
     open_store(tmp_path / "store").close()
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="file cannot be opened: File exists"):
+    with pytest.raises(StoreError, match="file cannot be opened: it is a file: give a directory"):
         open_store(tmp_path / "file")
 
 
