@@ -31,9 +31,19 @@ from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.index.embedder import Embedder, Vectors
 from backscroll.operators.messages import ChannelKey
 
-__all__ = ["reindex"]
+__all__ = ["check_store", "reindex"]
 
 _GROUP = 32  # windows per append, as every append adds a version to its table
+
+
+def check_store(path: Path | str) -> None:
+    """Check that a directory holds a store; an object store is checked when it is opened.
+
+    Raises:
+        StoreError: it holds none.
+    """
+    if not is_remote(path) and not (Path(path) / "meta.lance").is_dir():
+        raise StoreError(f"there is no store at {path}: give the directory that you used as --store")
 
 
 def reindex(
@@ -64,8 +74,7 @@ def reindex(
         StoreError: the store does not exist, is in use or damaged, or differs in more than the embedder.
         EmbedderError: the embedder failed. The store still uses the old vectors.
     """
-    if not is_remote(path) and not (Path(path) / "meta.lance").is_dir():
-        raise StoreError(f"there is no store at {path}: give the directory that you used as --store")
+    check_store(path)
     wanted = replace(fingerprint, embedder=embedder.fingerprint)
     with nullcontext() if is_remote(path) else occupy(Path(path)):
         try:

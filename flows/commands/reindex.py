@@ -28,11 +28,12 @@ def run_reindex(settings: Settings, drop: bool) -> int:
         raise UserError("reindex needs --store, the store to work on")
     if settings.embedding_model == "none":
         raise UserError("reindex needs an --embedding-model other than none")
-    from backscroll.connectors.lancedb.reindex import reindex
+    from backscroll.connectors.lancedb.reindex import check_store, reindex
     from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint
 
     try:
         with report_user_errors(), _show_windows(console) as progress:
+            check_store(settings.store)
             embedder = make_embedder(settings)
             assert embedder is not None
             fingerprint = make_fingerprint(settings, embedder)

@@ -23,7 +23,8 @@ def test_the_command_in_the_error_makes_the_store_usable(tmp_path: Path) -> None
 
 
 def test_a_directory_that_is_not_a_store_gives_a_one_line_error(tmp_path: Path) -> None:
-    done = run("reindex", "--store", tmp_path / "nowhere", check=False)
+    model = tmp_path / "no-model"  # the store is checked before the model is loaded
+    done = run("reindex", "--store", tmp_path / "nowhere", "--embedding-model", model, check=False)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "nowhere" in done.stderr.splitlines()[-1]
