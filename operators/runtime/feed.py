@@ -22,6 +22,7 @@ __all__ = ["Feed", "fed"]
 X = TypeVar("X")
 
 _WAIT = timedelta(milliseconds=20)
+_LOOK = timedelta(milliseconds=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +89,28 @@ class _Gate:
     def __init__(self, part: StatefulSourcePartition[Any, Any] | StatelessSourcePartition[Any], feed: Feed):
         self._part = part
         self._feed = feed
-        self._awake: datetime | None = None
+        self._due: datetime | None = None  # when the source's next batch is due
+        self._asked = False  # whether `_due` is of the latest batch; sources may count it from when asked
+        self._throttled = False
 
     def next_batch(self) -> Iterable[Any]:
-        """Bytewax: the source's next batch; nothing while the engine is busy."""
-        self._awake = None
+        """Bytewax: the source's next batch; nothing while the engine is busy or the batch is not due."""
         if self._feed.stopping():
             raise StopIteration
-        if self._feed.throttled():
-            self._awake = datetime.now(UTC) + _WAIT
+        self._throttled = self._feed.throttled()
+        if self._throttled or (self._due is not None and self._due > datetime.now(UTC)):
             return []
+        self._asked = False
         return self._part.next_batch()
 
     def next_awake(self) -> datetime | None:
-        """Bytewax: when to ask again; None for at once."""
-        return self._awake or self._part.next_awake()
+        """Bytewax: when to ask again, soon enough to see that the engine stops; None for at once."""
+        if not self._asked:
+            self._asked, self._due = True, self._part.next_awake()
+        now = datetime.now(UTC)
+        if self._throttled:
+            return now + _WAIT
+        return self._due and min(self._due, now + _LOOK)
 
     def close(self) -> None:
         """Bytewax: at the end of the input."""

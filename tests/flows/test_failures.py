@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import orjson
 import pytest
 from bytewax.dataflow import Dataflow
 from bytewax.errors import BytewaxRuntimeError
-from bytewax.inputs import DynamicSource, StatelessSourcePartition
+from bytewax.inputs import DynamicSource, SimplePollingSource, StatelessSourcePartition
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.run import cli_main
 from bytewax.testing import TestingSink, TestingSource, run_main
@@ -220,6 +220,48 @@ def test_a_failed_step_ends_a_source_without_a_feed() -> None:
     with pytest.raises(BytewaxRuntimeError) as failed:
         run_main(flow)
     assert [type(err) for err in causes(failed.value)][-1] is Lost
+
+
+class HourlySource(SimplePollingSource[Received, None]):
+    """Emits a message at the start and every hour."""
+
+    polls = 0
+
+    def next_item(self) -> Received:
+        self.polls += 1
+        return post(self.polls, "anything new?")
+
+
+def test_a_failed_step_ends_a_source_that_is_not_due_for_an_hour() -> None:
+    source = HourlySource(timedelta(hours=1))
+    engine = Engine(InMemoryStore(), EngineConfig(cutter=WindowCutter(turns=1)), gaps=BrokenGaps())
+    with pytest.raises(BytewaxRuntimeError) as failed:
+        run_main(summarize_flow(engine, source, TestingSink([]), TestingSink([])))
+    assert [type(err) for err in causes(failed.value)][-1] is Lost
+    assert source.polls == 1, "it is polled when it is due, not whenever the engine looks"
+
+
+class _RestingPartition(_EndlessPartition):
+    """Counts the time until its next batch from when it is asked."""
+
+    def next_batch(self) -> list[Received]:
+        if self.number == 3:
+            raise StopIteration
+        return super().next_batch()
+
+    def next_awake(self) -> datetime:
+        return datetime.now(UTC) + timedelta(milliseconds=150)
+
+
+class RestingSource(DynamicSource[Received]):
+    def build(self, *_: Any) -> _RestingPartition:
+        return _RestingPartition()
+
+
+def test_a_source_that_counts_its_wait_from_when_it_is_asked_is_read() -> None:
+    engine = Engine(InMemoryStore(), CONFIG)
+    run_main(summarize_flow(engine, RestingSource(), TestingSink([]), TestingSink([])))
+    assert engine.runtime.counters["messages"] == 3
 
 
 def test_an_object_that_is_not_a_source_is_refused() -> None:
