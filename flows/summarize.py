@@ -34,7 +34,8 @@ def summarize_flow(
     """Turn messages into one summary per window; invalid messages go to `rejects`.
 
     Edits and deletions change the history, and summaries that used a changed message are emitted again.
-    `debug` also receives the summaries. If a step fails, the input ends and the run raises the error.
+    `debug` also receives the summaries. If a step fails, the input ends and the run raises Bytewax's
+    `BytewaxRuntimeError`. Its chain of causes contains the original error.
     """
     flow = Dataflow("backscroll")
     messages = op.input("messages", flow, fed(source, engine.feed))
