@@ -47,7 +47,8 @@ class EngineConfig:
     pending_limit: how many windows may wait for a summary before the source is paused.
     unrecorded_limit: how many windows may wait to be stored before the source is paused.
     embedding_windows: most windows embedded in one call.
-    lateness: how long messages wait for earlier ones.
+    lateness: how long messages wait for earlier ones. A pause releases them only in a live stream; for
+        a source of your own, call `engine.runtime.liveness.begin()` before the run.
     scattered_channels: whether a channel may be in several partitions.
     reissue: whether to write a summary again after an edit or deletion of a message that it used.
     """
