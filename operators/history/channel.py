@@ -281,16 +281,36 @@ class AsOf:
         return self.history.chunks.vectors(self.windows)
 
     def chunk_turns(self, position: int) -> range:
-        """The turns that a chunk covers, in whole or in part."""
+        """The turns that a chunk in view covers, in whole or in part.
+
+        Raises:
+            IndexError: the chunk is not in view.
+        """
+        self._check_chunk(position)
         return self.history.chunks.turns(position)
 
     def chunk_tokens(self, position: int) -> tuple[WindowRef, int, int]:
-        """The window of a chunk, and the chunk's token range `[start, end)` in it."""
+        """The window of a chunk in view, and the chunk's token range `[start, end)` in it.
+
+        Raises:
+            IndexError: the chunk is not in view.
+        """
+        self._check_chunk(position)
         window, start, end = self.history.chunks.tokens(position)
         return self.history.windows[window], start, end
 
+    def _check_chunk(self, position: int) -> None:
+        if not 0 <= position < self.chunks:
+            raise IndexError(f"chunk {position} is not in view: the history ends before chunk {self.chunks}")
+
     def turn(self, seq: int) -> Turn:
-        """A turn in view."""
+        """A turn in view.
+
+        Raises:
+            IndexError: the turn is not in view.
+        """
+        if not 0 <= seq < self.before_seq:
+            raise IndexError(f"turn {seq} is not in view: the history ends before turn {self.before_seq}")
         return self.history.turn(seq)
 
     def index(self, kind: type[_Index]) -> _Index:

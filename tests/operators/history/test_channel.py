@@ -56,6 +56,21 @@ def test_a_lookup_equals_one_in_a_fresh_history_of_the_earlier_windows(
     np.testing.assert_array_equal(past.turn_vectors(seqs), present.turn_vectors(seqs))
 
 
+def test_a_view_refuses_turns_and_chunks_outside_it() -> None:
+    past = history_of(windows_of([["pump", "valve"], ["leak", "berth"]]), chunker=CHUNKER).as_of(2)
+    chunks = past.chunks
+    assert (past.turn(1).text, past.chunk_turns(chunks - 1).stop) == ("valve", 2)
+    for seq in (-1, 2, 3, 4):
+        with pytest.raises(IndexError, match=f"^turn {seq} is not in view: the history ends before turn 2$"):
+            past.turn(seq)
+    for position in (-1, chunks):
+        error = f"^chunk {position} is not in view: the history ends before chunk {chunks}$"
+        with pytest.raises(IndexError, match=error):
+            past.chunk_turns(position)
+        with pytest.raises(IndexError, match=error):
+            past.chunk_tokens(position)
+
+
 def test_a_lookup_before_a_turn_inside_a_window_does_not_see_that_window() -> None:
     history = history_of(windows_of([["pump", "valve"], ["leak", "berth"]]))
     assert [history.as_of(seq).before_seq for seq in range(6)] == [0, 0, 2, 2, 4, 4]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,18 @@ import pytest
 from backscroll.operators.history.channel import AsOf
 from backscroll.operators.memory import registry
 from backscroll.operators.memory.registry import MemoryStrategyError
-from backscroll.operators.memory.request import Memory, MemoryRequest, MemoryStatement, Needs
+from backscroll.operators.memory.request import (
+    Memory,
+    MemoryParameters,
+    MemoryRequest,
+    MemoryStatement,
+    MemoryStrategy,
+    MemoryTurn,
+    Needs,
+)
 from backscroll.operators.memory.verbatim import build_verbatim
-from support.building import history_of, windows_of
+from backscroll.operators.messages import Turn
+from support.building import history_of, turn, windows_of
 
 SAMPLE = Path(__file__).resolve().parents[3] / "samples" / "harbor.jsonl"
 FIRST = '''
@@ -161,16 +171,66 @@ class Stating:
         return Memory((MemoryStatement("It rained.", range(request.history.before_seq), 4),))
 
 
+class Returning:
+    """A strategy whose `build` returns what it is given."""
+
+    name = "returning"
+    needs = Needs()
+
+    def __init__(self, memory: Memory | None) -> None:
+        self._memory = memory
+
+    async def build(self, _request: MemoryRequest) -> Memory | None:
+        return self._memory
+
+
+class NotAsync:
+    name = "not-async"
+    needs = Needs()
+
+    def build(self, _request: MemoryRequest) -> Memory:
+        return Memory()
+
+
+def remembering(*turns: Turn) -> Returning:
+    return Returning(Memory(tuple(MemoryTurn(item, None, item.tokens) for item in turns)))
+
+
 @pytest.mark.parametrize(
     ("strategy", "error"),
     [
         (Awaiting(), "'awaiting' awaits in build: set needs.model, or do not await"),
         (Stating(), "'stating' returns statements: return verbatim turns"),
+        (NotAsync(), "'not-async' has a build that is not async: define it with `async def`"),
+        (Returning(None), "'returning' returns NoneType: return a Memory"),
+        (
+            remembering(turn(0, "pump"), turn(2, "leak")),
+            "'returning' returns turn 2: the history in view ends before turn 2",
+        ),
+        (
+            remembering(replace(turn(1, ""), deleted=True)),
+            "'returning' returns turn 1, which was deleted: leave out deleted turns",
+        ),
+        (
+            remembering(*(turn(seq % 2, "pump " * 100) for seq in range(11))),
+            f"'returning' returns {11 * turn(0, 'pump ' * 100).tokens} tokens: "
+            "keep within the budget of 1024",
+        ),
     ],
 )
-def test_a_memory_for_a_summary_is_verbatim_and_built_at_once(
-    strategy: Awaiting | Stating, error: str
+def test_a_memory_for_a_summary_holds_only_earlier_turns_within_the_budget(
+    strategy: MemoryStrategy, error: str
 ) -> None:
-    past: AsOf = history_of(windows_of([["pump"]])).as_of(90)
-    with pytest.raises(MemoryStrategyError, match=f"^memory strategy {error}$"):
+    past: AsOf = history_of(windows_of([["pump", "valve"], ["leak"]])).as_of(2)
+    with pytest.raises(MemoryStrategyError) as raised:
         build_verbatim(strategy, MemoryRequest((), (), past))
+    assert str(raised.value) == f"memory strategy {error}"
+
+
+def test_a_memory_may_fill_the_budget() -> None:
+    history = history_of(windows_of([["pump", "valve"], ["leak"]]))
+    past = history.as_of(2)
+    tokens = sum(past.turn(seq).tokens for seq in (0, 1))
+    request = MemoryRequest((), (), past, MemoryParameters(budget=tokens))
+    memory = build_verbatim(remembering(past.turn(0), past.turn(1)), request)
+    assert [item.turn.text for item in memory.turns] == ["pump", "valve"]
