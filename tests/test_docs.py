@@ -114,6 +114,17 @@ def test_links_between_pages_lead_to_a_file_and_a_heading_of_it() -> None:
             assert not anchor or anchor in anchors(linked), f"{page.name}: {target}"
 
 
+def test_the_repository_paths_of_the_docs_exist() -> None:
+    tops = "backscroll|benchmarks|connectors|docs|flows|k8s|operators|samples|tests|training|web"
+    named = {
+        path: page.name
+        for page in PAGES
+        for path in re.findall(rf"`((?:{tops})/[^` ]*)`", page.read_text(encoding="utf-8"))
+    }
+    assert "operators/language/lexicons/" in named
+    assert [f"{page}: {path}" for path, page in named.items() if not any(ROOT.glob(path))] == []
+
+
 def test_the_page_of_settings_is_what_the_command_prints() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert page.partition("\n\n| setting")[2] == markdown().partition("| setting")[2]
