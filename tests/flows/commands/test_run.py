@@ -346,7 +346,7 @@ def test_a_summary_that_the_topic_refuses_becomes_a_dead_letter_and_the_engine_c
         assert [record.key for record in made.summaries() if not record.value] == [b"default/a:1-1:none"]
         assert headers["backscroll-reason"].startswith(b"summary: ")
         assert headers["backscroll-reason"].endswith(
-            f"more than topic '{tmp_path.name}-summaries' takes: raise its max.message.bytes".encode()
+            f"exceed the limit of topic '{tmp_path.name}-summaries': raise its max.message.bytes".encode()
         )
 
 
