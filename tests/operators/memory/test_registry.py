@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,10 +178,11 @@ class Returning:
     name = "returning"
     needs = Needs()
 
-    def __init__(self, memory: Memory | None) -> None:
+    def __init__(self, memory: Any) -> None:
         self._memory = memory
 
-    async def build(self, _request: MemoryRequest) -> Memory | None:
+    async def build(self, request: MemoryRequest) -> Any:
+        del request
         return self._memory
 
 
@@ -188,7 +190,8 @@ class NotAsync:
     name = "not-async"
     needs = Needs()
 
-    def build(self, _request: MemoryRequest) -> Memory:
+    def build(self, request: MemoryRequest) -> Memory:
+        del request
         return Memory()
 
 
