@@ -10,9 +10,10 @@ from pathlib import Path
 from rich.console import Console
 
 from backscroll.benchmarks.absences.command import MOST_IDS, CatchUp, bench_absences
-from backscroll.flows.commands.catchup import digest_channels, make_recalling, shown_zone
+from backscroll.flows.commands.catchup import digest_channels, make_recalling
 from backscroll.flows.commands.catchup_channels import read_channels
 from backscroll.flows.settings.settings import Settings
+from backscroll.flows.settings.time_zones import shown_zone
 from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.operators.catchup.digest import ChannelDigest
 from backscroll.operators.catchup.people import Person
@@ -52,7 +53,7 @@ def run_absences(
 def make_catch_up(settings: Settings, max_tokens: int) -> CatchUp:
     """Catch-ups of at most `max_tokens`, as `catchup --file` makes them with these settings."""
     settings = settings.model_copy(update={"store": None, "embedding_model": "none"})
-    zone, _ = shown_zone(settings)
+    zone, _ = shown_zone(settings.tz)
 
     def catch_up(messages: Sequence[Message], *, since: str, until: str, me: str) -> list[ChannelDigest]:
         channels = read_channels(
