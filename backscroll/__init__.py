@@ -116,8 +116,9 @@ _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__]

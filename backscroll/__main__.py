@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from backscroll.flows.cli.main import main
 
-main(prog_name="backscroll")
+if __name__ == "__main__":
+    main(prog_name="backscroll")

@@ -1,18 +1,21 @@
 """The base of every error that a person can fix.
 
 BackscrollError
-├── MemoryStrategyError a memory strategy is unknown or cannot be used
-├── FormatError         a file cannot be read as a chat
-├── HistoryError        a request does not fit the stored history
-├── StateError          another version of the program wrote the recovery state
-├── StoreError          the store cannot be used
-├── KafkaError          a broker, topic or record cannot be used
-├── ChatError           a chat platform cannot be used
-├── EmbedderError       the embedding model cannot be used
-├── LLMSetupError       the language model cannot be used as configured
-├── SettingsError       a setting is wrong
-├── ClusterError        a worker process failed
-└── BenchmarkError      a benchmark's files cannot be used
+├── AccessError          the file of who may read what cannot be used
+├── BenchmarkError       a benchmark's files cannot be used
+├── ChatError            a chat platform cannot be used
+├── ClusterError         a worker process failed
+├── EmbedderError        the embedding model cannot be used
+├── FormatError          a file cannot be read as a chat
+├── HistoryError         the stored history contradicts what is asked of it
+│   └── StoreError       the store cannot be used
+├── KafkaError           a broker, topic or record cannot be used
+├── LLMSetupError        the language model cannot be used as configured
+├── LanguageFileError    a language file is wrong
+├── MemoryStrategyError  a memory strategy is unknown or cannot be used
+├── PeriodError          a time or message id cannot be understood
+├── SettingsError        a setting is wrong
+└── StateError           the recovery state is damaged or of another version
 """
 
 from __future__ import annotations
