@@ -54,10 +54,10 @@ class FileResults:
         self._cards = form == "cards" and out is None
         self._files = ExitStack()
         self._rejects: IO[bytes] | None = None
-        if not dead_letters.absolute().parent.is_dir():
-            raise click.UsageError(f"{dead_letters}: cannot be written: its directory does not exist")
         self._out_name = "standard output" if out is None else str(out)
         self._out: IO[bytes] = sys.stdout.buffer if out is None else self._open(out)
+        if not dead_letters.absolute().parent.is_dir():
+            raise click.UsageError(f"{dead_letters}: cannot be written: its directory does not exist")
 
     def __enter__(self) -> Self:
         return self
