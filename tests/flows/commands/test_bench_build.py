@@ -324,7 +324,7 @@ def test_a_build_that_cannot_start_fails_with_one_line(
         (arguments(chat, out, url, url), "two annotators are 'lime'"),
         (arguments(chat, out, *[url] * 4), "4 annotators: use --llm one to three times"),
         (arguments(chat, out, f"{url}#elm"), "has no model 'elm': it offers lime"),
-        (arguments(chat, out, "http://127.0.0.1:9"), "no connection: start it"),
+        (arguments(chat, out, "http://127.0.0.1:9"), "no connection: start the server"),
         (arguments(chat, elsewhere, url), "contains a benchmark not built here"),
         (arguments(tmp_path / "empty.jsonl", out, url), "the files contain no messages"),
         ([*arguments(chat, out, url), "--min-history", "9000"], "no full window has 9,000 tokens of history"),

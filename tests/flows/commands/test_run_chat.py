@@ -193,7 +193,7 @@ def test_a_missing_module_of_backscroll_is_not_reported_as_a_missing_extra(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--from", "slack", "--workers", "2"], "--from runs in one process"),
+        (["--from", "slack", "--workers", "2"], "--from runs in a single process"),
         (["--out", "summaries.jsonl"], "--out needs --from"),
         (["--from", "slack"], "run needs a --store"),
     ],
