@@ -95,11 +95,12 @@ class Engine:
         self.gaps: Final[GapStage] = gaps or RuleGaps(RulesDetector())
         self.summaries: Final[SummaryStage] = summaries or ExtractiveWriting(ExtractiveSummarizer())
         self.runtime: Final = runtime or Runtime()
-        strategy = get_strategy(self.config.strategy)
-        check_verbatim(strategy)
-        if strategy.needs.vectors and self.histories.embedder is None:
+        self.strategy: Final = get_strategy(self.config.strategy)
+        check_verbatim(self.strategy)
+        if self.strategy.needs.vectors and self.histories.embedder is None:
             raise MemoryStrategyError(
-                f"memory strategy {strategy.name!r} needs vectors: give the engine Histories with an embedder"
+                f"memory strategy {self.strategy.name!r} needs vectors: "
+                "give the engine Histories with an embedder"
             )
 
     def wait_to_be_recorded(self, items: Iterable[Window | Changes], *, done: bool = False) -> None:

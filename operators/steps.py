@@ -25,7 +25,6 @@ from backscroll.operators.gaps.stage import Detection
 from backscroll.operators.history.store import StoredSummary
 from backscroll.operators.in_flight import Arrival, Gapped, Recalled
 from backscroll.operators.llm.protocol import LLMError
-from backscroll.operators.memory.registry import get as get_strategy
 from backscroll.operators.memory.request import MemoryParameters, MemoryRef, MemoryRequest
 from backscroll.operators.memory.verbatim import build_verbatim
 from backscroll.operators.messages import DeadLetter, MessageError, Received, parse_message
@@ -268,7 +267,7 @@ async def _recall(engine: Engine, item: Gapped) -> Recalled:
                 engine.histories.embedder, engine.config.budget, engine.config.retrieval
             ),
         )
-        memory = build_verbatim(get_strategy(engine.config.strategy), request)
+        memory = build_verbatim(engine.strategy, request)
         references = tuple(map(MemoryRef.of, memory.turns))
         return Recalled(item, references, _elapsed_ms(started), memory.degraded)
 
@@ -334,7 +333,12 @@ def _concurrently(
         else:
             engine.runtime.pending.add(len(in_flight))
         return ConcurrentCalls(
-            call, resume, codec=CODEC, per_key=8, stopping=engine.runtime.stopping, fail=engine.runtime.fail
+            call,
+            in_flight,
+            codec=CODEC,
+            per_key=8,
+            stopping=engine.runtime.stopping,
+            fail=engine.runtime.fail,
         )
 
     return op.stateful_batch(step_id, up, build)

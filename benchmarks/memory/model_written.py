@@ -83,7 +83,7 @@ class Hierarchical:
 
 
 def _windows(history: AsOf) -> list[Window]:
-    """The windows in sight, without what was deleted."""
+    """The windows in view, without deleted turns."""
     return [
         Window(ref, tuple(map(history.turn, range(ref.first_seq, ref.last_seq + 1)))).live
         for ref in history.history.windows[: history.windows]

@@ -118,7 +118,7 @@ class _FilesPartition(StatefulSourcePartition[Received, int]):
 
 
 def _time(item: Received) -> datetime | None:
-    """When a message was written; None for what is no message."""
+    """When a message was written; None if the item is not a message."""
     try:
         return None if isinstance(item.value, MessageError) else parse_message(item.value).ts
     except MessageError:

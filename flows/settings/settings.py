@@ -181,6 +181,8 @@ class Settings(KafkaSettings, ChatSettings, BaseSettings):
     @field_validator("strategy")
     @classmethod
     def _is_verbatim_memory(cls, name: str) -> str:
+        if name in registry.OWN:  # all verbatim; loading them would take longer than most commands
+            return name
         from backscroll.operators.memory.verbatim import check_verbatim
 
         try:

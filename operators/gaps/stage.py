@@ -19,6 +19,8 @@ from backscroll.operators.stream.windows import Window
 
 __all__ = ["Detection", "GapStage", "ModelGaps", "RuleGaps", "gaps_prompt"]
 
+_GAP_TOKENS = 1500  # eight gaps with all their fields
+
 
 @dataclass(frozen=True, slots=True)
 class Detection:
@@ -75,9 +77,6 @@ class ModelGaps:
             return Detection(found.gaps, found.model, err.usage, fallback_reason("gaps", err))
         gaps, dropped = await on_executor(lambda: guard_gaps(answer.value, window, max_gaps=max_gaps))
         return Detection(gaps, self.model, answer.usage, None, Counter(dropped))
-
-
-_GAP_TOKENS = 1500  # eight gaps with all their fields
 
 
 def gaps_prompt(window: Window, *, model: str, max_gaps: int) -> Prompt:

@@ -24,7 +24,7 @@ from backscroll.operators.errors import BackscrollError
 if TYPE_CHECKING:
     from backscroll.operators.memory.request import MemoryStrategy
 
-__all__ = ["MEMORIES", "MemoryRegistry", "MemoryStrategyError", "get", "names"]
+__all__ = ["MEMORIES", "OWN", "MemoryRegistry", "MemoryStrategyError", "get", "names"]
 
 _GROUP = "backscroll.memories"
 
@@ -120,17 +120,18 @@ def _package(point: EntryPoint) -> str:
     return "an unknown package" if point.dist is None else f"package {point.dist.name}"
 
 
-MEMORIES = MemoryRegistry(
-    {
-        "backscroll": "backscroll.operators.memory.backscroll:BACKSCROLL",
-        "remember": "backscroll.operators.memory.remember:REMEMBER",
-        "recent": "backscroll.operators.memory.baselines:RECENT",
-        "hybrid": "backscroll.operators.memory.baselines:HYBRID",
-        "sparse": "backscroll.operators.memory.baselines:SPARSE",
-        "dense": "backscroll.operators.memory.baselines:DENSE",
-        "none": "backscroll.operators.memory.baselines:NONE",
-    }
-)
+OWN = {
+    "backscroll": "backscroll.operators.memory.backscroll:BACKSCROLL",
+    "remember": "backscroll.operators.memory.remember:REMEMBER",
+    "recent": "backscroll.operators.memory.baselines:RECENT",
+    "hybrid": "backscroll.operators.memory.baselines:HYBRID",
+    "sparse": "backscroll.operators.memory.baselines:SPARSE",
+    "dense": "backscroll.operators.memory.baselines:DENSE",
+    "none": "backscroll.operators.memory.baselines:NONE",
+}
+"""Backscroll's own strategies, all of verbatim turns, as `module:object`."""
+
+MEMORIES = MemoryRegistry(OWN)
 """The strategies that the engine can use."""
 
 get, names = MEMORIES.get, MEMORIES.names

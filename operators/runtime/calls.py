@@ -128,7 +128,7 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
 
     Args:
         call: processes an item. Errors that the flow can survive are returned as results.
-        resume: items that were in flight when the dataflow stopped.
+        in_flight: items that were in flight when the dataflow stopped.
         codec: encodes the items.
         per_key: most items of the key in flight at once.
         stopping: set when the dataflow should stop without waiting for what is in flight.
@@ -139,7 +139,7 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
     def __init__(
         self,
         call: Callable[[X], Awaitable[Y]],
-        resume: Stamped | None,
+        in_flight: Sequence[X],
         *,
         codec: Codec,
         per_key: int,
@@ -152,7 +152,7 @@ class ConcurrentCalls(StatefulBatchLogic[X, Y, Stamped], Generic[X, Y]):
         self._stopping = stopping
         self._fail = fail
         self._queue: deque[tuple[X, Future[Y]]] = deque()
-        for item in codec.decode(resume) or ():
+        for item in in_flight:
             self._submit(item)
 
     def on_batch(self, values: list[X]) -> tuple[list[Y], bool]:

@@ -26,6 +26,18 @@ from backscroll.operators.summary.unsupported import unsupported_spans
 __all__ = ["ExtractiveWriting", "ModelWriting", "SummaryStage", "Written", "WrittenSummary", "summary_prompt"]
 
 
+def _stripped(text: str) -> str:
+    if stripped := text.strip():
+        return stripped
+    raise ValueError("the text is empty")
+
+
+class WrittenSummary(ModelAnswer):
+    """The summary of a window, not empty."""
+
+    summary: Annotated[str, AfterValidator(_stripped)]
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """A summary's text and kind; `evidence` maps each gap that it resolves to a memory turn."""
@@ -208,15 +220,3 @@ def summary_prompt(
         temperature=temperature,
         recalled=tuple(entry.turn.seq for entry in memory),
     )
-
-
-def _stripped(text: str) -> str:
-    if stripped := text.strip():
-        return stripped
-    raise ValueError("the text is empty")
-
-
-class WrittenSummary(ModelAnswer):
-    """The summary of a window, not empty."""
-
-    summary: Annotated[str, AfterValidator(_stripped)]

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from backscroll.flows.settings.settings import Settings, SettingsError, load_settings
+from backscroll.operators.memory import registry
+from backscroll.operators.memory.verbatim import check_verbatim
 
 
 def test_flags_beat_the_environment_which_beats_the_file(
@@ -54,3 +58,18 @@ def test_an_unknown_variable_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.toml: No such file"):
         load_settings({}, tmp_path / "nowhere.toml")
+
+
+def test_settings_are_read_without_loading_the_memory_strategy() -> None:
+    code = (
+        "import sys; from backscroll.flows.settings.settings import load_settings; "
+        "assert load_settings({}, None).strategy == 'backscroll'; print('numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_every_own_strategy_can_be_set_as_it_is_verbatim() -> None:
+    for name in registry.OWN:
+        check_verbatim(registry.get(name))
+        assert Settings(strategy=name).strategy == name

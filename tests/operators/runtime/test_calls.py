@@ -53,7 +53,12 @@ class Step:
         self.stopping = threading.Event()
         self.failures: list[BaseException] = []
         self.calls = ConcurrentCalls(
-            works.call, resume, codec=CODEC, per_key=per_key, stopping=self.stopping, fail=self.fail
+            works.call,
+            CODEC.decode(resume) or (),
+            codec=CODEC,
+            per_key=per_key,
+            stopping=self.stopping,
+            fail=self.fail,
         )
 
     def fail(self, error: BaseException) -> None:
@@ -254,9 +259,7 @@ def test_draining_cancels_waiting_work_and_lets_running_work_finish() -> None:
     async def call(name: str) -> str:
         return await on_executor(lambda: work(name))
 
-    calls = ConcurrentCalls(
-        call, None, codec=CODEC, per_key=9, stopping=threading.Event(), fail=lambda _: None
-    )
+    calls = ConcurrentCalls(call, (), codec=CODEC, per_key=9, stopping=threading.Event(), fail=lambda _: None)
     calls.on_batch(["running", "waiting"])
     assert started.wait(10)
     threading.Timer(0.1, release.set).start()

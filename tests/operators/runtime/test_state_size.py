@@ -102,7 +102,7 @@ def test_the_state_of_a_channel_is_small_even_if_all_waiting_windows_are_its_own
     async def never(_: Window) -> None:
         await asyncio.Event().wait()
 
-    calls = ConcurrentCalls(never, None, codec=CODEC, per_key=8, stopping=threading.Event(), fail=pytest.fail)
+    calls = ConcurrentCalls(never, (), codec=CODEC, per_key=8, stopping=threading.Event(), fail=pytest.fail)
     calls.on_batch(waiting)
     size = len(pickle.dumps(calls.snapshot()))
     drain()
