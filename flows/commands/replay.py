@@ -61,18 +61,20 @@ def run_files(
         )
         shown: Literal["cards", "jsonl"] = form if form != "auto" else "cards" if _is_terminal() else "jsonl"
         zone, zone_name = shown_zone(settings.tz)
-        results = FileResults(out, letters, shown, zone=zone, zone_name=zone_name)
-        with results as outlet, handle_signals() as stop:
+        with (
+            FileResults(out, letters, shown, zone=zone, zone_name=zone_name) as results,
+            handle_signals() as stop,
+        ):
             started = time.monotonic()
             with show_progress(console, counters, count_entries(formats)):
-                _run(job, outlet, workers, counters, stop)
+                _run(job, results, workers, counters, stop)
             report(
                 console,
                 counters,
                 seconds=time.monotonic() - started,
                 dead_letters=letters,
-                reasons=outlet.reasons,
-                left_open=outlet.left_open,
+                reasons=results.reasons,
+                left_open=results.left_open,
             )
             if detected is not None and counters["summaries"] and not counters["gaps"]:
                 console.print(f"no gap in {detected} is in a window of these files: check its channels")
@@ -83,9 +85,9 @@ def run_files(
     return 0
 
 
-def _run(job: Job, outlet: FileResults, workers: int, counters: Counter[str], stop: StopSignal) -> None:
+def _run(job: Job, results: FileResults, workers: int, counters: Counter[str], stop: StopSignal) -> None:
     if workers > 1:
-        run_cluster(job, outlet, processes=workers, counters=counters, stopping=stop)
+        run_cluster(job, results, processes=workers, counters=counters, stopping=stop)
         return
     from backscroll.flows.assembly.engine import open_engine
     from backscroll.flows.running.dataflow import run_dataflow
@@ -94,7 +96,7 @@ def _run(job: Job, outlet: FileResults, workers: int, counters: Counter[str], st
     runtime = Runtime(counters=counters, stopping=stop, raises=False)
     detected = None if job.detected is None else Path(job.detected)
     with open_engine(job.settings, runtime=runtime, detected=detected) as engine:
-        run_dataflow(job, engine, outlet)
+        run_dataflow(job, engine, results)
 
 
 def _with_format(path: Path, format: str, workers: int, tz: tzinfo | None) -> tuple[Path, str]:

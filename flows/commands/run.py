@@ -12,16 +12,15 @@ from rich.console import Console
 from backscroll.flows.running.cluster import run_cluster
 from backscroll.flows.running.job import Job
 from backscroll.flows.running.monitoring import Monitoring, monitored
-from backscroll.flows.running.signals import StopSignal, handle_signals, kill_after
+from backscroll.flows.running.service import check_store, until_stopped
+from backscroll.flows.running.signals import StopSignal, handle_signals
 from backscroll.flows.settings.settings import Settings
-from backscroll.flows.terminal.errors import UserError, report_user_errors, user_error_line
+from backscroll.flows.terminal.errors import report_user_errors, user_error_line
 from backscroll.flows.terminal.log_setup import set_up_logging
 from backscroll.flows.terminal.progress import report, show_progress
 from backscroll.operators.runtime.progress import Progress
 
 __all__ = ["run_service"]
-
-_PATIENCE_SECONDS = 3.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,7 @@ def run_service(settings: Settings, *, workers: int, process_id: int | None, add
     """
     console = Console(stderr=True, highlight=False)
     set_up_logging()
-    if settings.store is None:
-        raise UserError("run needs a --store, which keeps the history that summaries use")
+    check_store(settings)
     cluster = _Cluster(workers, process_id, _peers(addresses, process_id, workers))
     counters: Counter[str] = Counter()
     started = time.monotonic()
@@ -88,16 +86,8 @@ def _run_process(settings: Settings, cluster: _Cluster, counters: Counter[str], 
             await_recovery(settings, number)
         prepare_recovery(settings, processes, process_id=number)
 
-        def exit_code() -> int:
-            if runtime.failure is None:
-                return 0
-            click.echo(f"Error: {user_error_line(runtime.failure) or repr(runtime.failure)}", err=True)
-            return UserError.exit_code
-
-        # Until here a signal simply ends the process, as no work has started. From here on, an unreachable
-        # broker or peers that keep running could block the end, so it is forced after a while.
-        with handle_signals(stop), kill_after(stop, _PATIENCE_SECONDS, exit_code):
-            watch.follow(lambda: {0: runtime.progress.pulse}, stop)
+        with until_stopped(runtime, stop):
+            watch.follow(lambda: {0: runtime.progress.latest}, stop)
             try:
                 run_dataflow(Job("run", (), settings), engine, process_id=number, addresses=peers)
             except Exception as err:
@@ -111,15 +101,15 @@ def _run_local_cluster(settings: Settings, processes: int, counters: Counter[str
     from backscroll.flows.running.recovery import prepare_recovery
 
     with handle_signals() as stop, monitored(settings, processes=processes) as watch:
-        pulses = dict[int, Progress]()
-        watch.follow(lambda: dict(pulses), stop)
+        progress = dict[int, Progress]()
+        watch.follow(lambda: dict(progress), stop)
         run_cluster(
             Job("run", (), settings),
             processes=processes,
             counters=counters,
             stopping=stop,
             prepare=lambda: prepare_recovery(settings, processes),
-            pulses=pulses,
+            progress=progress,
             metrics=watch.metrics,
         )
 

@@ -15,15 +15,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import click
 from pydantic import SecretStr
 from rich.console import Console
 
 from backscroll.flows.running.monitoring import monitored
-from backscroll.flows.running.signals import StopSignal, handle_signals, kill_after
+from backscroll.flows.running.service import check_store, until_stopped
+from backscroll.flows.running.signals import StopSignal
 from backscroll.flows.settings.settings import ENV_PREFIX, Settings
 from backscroll.flows.settings.time_zones import shown_zone
-from backscroll.flows.terminal.errors import UserError, report_user_errors, user_error_line
+from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.flows.terminal.log_setup import set_up_logging
 from backscroll.flows.terminal.progress import report, show_progress
 from backscroll.flows.terminal.results import FileResults
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["PlatformName", "run_chat"]
 
 PlatformName = Literal["slack", "matrix"]
-_PATIENCE_SECONDS = 3.5
 
 
 def run_chat(
@@ -59,8 +58,7 @@ def run_chat(
     """
     console = Console(stderr=True, highlight=False)
     set_up_logging()
-    if settings.store is None:
-        raise UserError("run needs a --store, which keeps the history that summaries use")
+    check_store(settings)
     _check(settings, platform)
     counters: Counter[str] = Counter()
     started = time.monotonic()
@@ -68,16 +66,17 @@ def run_chat(
     refused: Path | str = letters
     reasons: Mapping[str, int] = {}
     with report_user_errors(), ExitStack() as stack:
-        outlet: FileResults | None = None
+        results: FileResults | None = None
         if out is None and "kafka_brokers" in settings.model_fields_set:
             refused = f"topic {settings.kafka_dead_letters}"
         else:
             zone, zone_name = shown_zone(settings.tz)
-            results = FileResults(out, letters, _shown(form), append=True, zone=zone, zone_name=zone_name)
-            outlet = stack.enter_context(results)
-            reasons = outlet.reasons
+            results = stack.enter_context(
+                FileResults(out, letters, _shown(form), append=True, zone=zone, zone_name=zone_name)
+            )
+            reasons = results.reasons
         with show_progress(console, counters, None):
-            _run(settings, platform, outlet, counters)
+            _run(settings, platform, results, counters)
     report(console, counters, seconds=time.monotonic() - started, dead_letters=refused, reasons=reasons)
     return 0
 
@@ -89,7 +88,7 @@ def _shown(form: Literal["auto", "cards", "jsonl"]) -> Literal["cards", "jsonl"]
 
 
 def _run(
-    settings: Settings, platform: PlatformName, outlet: FileResults | None, counters: Counter[str]
+    settings: Settings, platform: PlatformName, results: FileResults | None, counters: Counter[str]
 ) -> None:
     from backscroll.connectors.chat.listener import Listener
     from backscroll.connectors.chat.source import InboxSource
@@ -107,29 +106,19 @@ def _run(
         prepare_recovery(settings, 1)
         listener = Listener(platform, _platform(settings, platform, engine.histories.embedder, path), path)
 
-        def exit_code() -> int:
-            if runtime.failure is None:
-                return 0
-            click.echo(f"Error: {user_error_line(runtime.failure) or repr(runtime.failure)}", err=True)
-            return UserError.exit_code
-
-        with (
-            handle_signals(stop),
-            kill_after(stop, _PATIENCE_SECONDS, exit_code),
-            monitored(settings, upstream=listener) as watch,
-        ):
+        with until_stopped(runtime, stop), monitored(settings, upstream=listener) as watch:
             runtime.liveness.begin()
-            watch.follow(lambda: {0: runtime.progress.pulse}, stop)
+            watch.follow(lambda: {0: runtime.progress.latest}, stop)
             source = InboxSource(
                 listener,
                 feed=engine.feed,
                 lateness=engine.config.lateness,
                 keep=timedelta(days=settings.inbox_days),
             )
-            if outlet is None:
+            if results is None:
                 flow = to_topics_flow(engine, settings, source)
             else:
-                sinks = ResultSinks(engine, outlet)
+                sinks = ResultSinks(engine, results)
                 flow = summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
             run_live(engine, settings, {"process_id": None, "addresses": None}, flow)
             runtime.raise_failure()

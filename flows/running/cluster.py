@@ -41,25 +41,25 @@ _PATIENCE_SECONDS = 2.5  # from the request to stop until workers are killed
 
 def run_cluster(
     job: Job,
-    outlet: ResultWriter | None = None,
+    results: ResultWriter | None = None,
     *,
     processes: int,
     counters: Counter[str],
     stopping: threading.Event,
     prepare: Callable[[], None] = lambda: None,
-    pulses: MutableMapping[int, Progress] | None = None,
+    progress: MutableMapping[int, Progress] | None = None,
     metrics: Path | None = None,
 ) -> None:
     """Run a job on `processes` processes.
 
     Args:
         job: what to run.
-        outlet: where results go; None if they go to topics.
+        results: where results go; None if they go to topics.
         processes: number of worker processes.
         counters: updated with the sum of the workers' counters while the job runs.
         stopping: set it to stop the workers.
         prepare: called once the store is locked, before any worker runs.
-        pulses: updated with each worker's latest progress, by its number.
+        progress: updated with each worker's latest progress, by its number.
         metrics: a directory in which the workers share their Prometheus metrics.
 
     Raises:
@@ -87,10 +87,16 @@ def run_cluster(
             "pending": str(pending),
         }
         errors = list[str]()  # the first one caused the others
-        beats = {} if pulses is None else pulses
+        of_workers = {} if progress is None else progress
         workers = [
             _Worker(
-                number, outlet, counters=counters, pulses=beats, errors=errors, held=held, metrics=metrics
+                number,
+                results,
+                counters=counters,
+                progress=of_workers,
+                errors=errors,
+                held=held,
+                metrics=metrics,
             )
             for number in range(processes)
         ]
@@ -109,15 +115,15 @@ def run_cluster(
 class _Worker:
     """The parent's side of one worker process."""
 
-    _lock = threading.Lock()  # only one thread at a time may call an outlet
+    _lock = threading.Lock()  # only one thread at a time may write results
 
     def __init__(
         self,
         number: int,
-        outlet: ResultWriter | None,
+        results: ResultWriter | None,
         *,
         counters: Counter[str],
-        pulses: MutableMapping[int, Progress],
+        progress: MutableMapping[int, Progress],
         errors: list[str],
         held: Sequence[int],
         metrics: Path | None,
@@ -133,15 +139,15 @@ class _Worker:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._on: dict[bytes, Callable[[Any], None]] = {
             b"c": lambda body: self._count(orjson.loads(body)),
-            b"p": lambda body: pulses.update({number: Progress(**orjson.loads(body))}),
+            b"p": lambda body: progress.update({number: Progress(**orjson.loads(body))}),
             b"r": lambda _: self.ready.set(),
             b"e": lambda body: errors.append(orjson.loads(body)),
         }
-        if outlet is not None:
+        if results is not None:
             self._on |= {
-                b"s": lambda body: outlet.summaries([body]),
-                b"d": lambda body: outlet.dead_letters([body]),
-                b"o": lambda body: outlet.open_windows([orjson.loads(body)]),
+                b"s": lambda body: results.summaries([body]),
+                b"d": lambda body: results.dead_letters([body]),
+                b"o": lambda body: results.open_windows([orjson.loads(body)]),
             }
 
     def start(self, task: Mapping[str, Any]) -> None:
@@ -185,7 +191,7 @@ class _Worker:
             try:
                 with self._lock:
                     self._on[line[:1]](line[1:].rstrip(b"\n"))
-            except Exception as err:  # an outlet cannot write: `_watch` ends the job
+            except Exception as err:  # results cannot be written: `_watch` ends the job
                 self.failure = err
         self.ready.set()
 
@@ -259,7 +265,7 @@ class _PipeResults:
 
 def _work() -> int:
     """Run one worker process."""
-    outlet = _PipeResults(os.fdopen(os.dup(1), "wb"))
+    results = _PipeResults(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)  # what a library prints must not mix with the frames
     task = orjson.loads(sys.stdin.buffer.readline())
     from backscroll.flows.assembly.engine import open_engine
@@ -288,14 +294,14 @@ def _work() -> int:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
             threading.Thread(target=_end_with_parent, daemon=True).start()
             done = threading.Event()
-            reporter = threading.Thread(target=_report, args=(outlet, runtime, done))
+            reporter = threading.Thread(target=_report, args=(results, runtime, done))
             reporter.start()
-            outlet.frame(b"r", [b""])
+            results.frame(b"r", [b""])
             try:
                 run_dataflow(
                     job,
                     engine,
-                    None if job.writes_topics else outlet,
+                    None if job.writes_topics else results,
                     process_id=number,
                     addresses=task["addresses"],
                 )
@@ -303,14 +309,14 @@ def _work() -> int:
                 done.set()
                 reporter.join()
     except Exception as err:
-        outlet.frame(b"e", [orjson.dumps(_line(err))])
+        results.frame(b"e", [orjson.dumps(_line(err))])
         if user_error_line(err) is None:
             raise
         return 1
     return 0
 
 
-def _report(outlet: _PipeResults, runtime: Runtime, done: threading.Event) -> None:
+def _report(results: _PipeResults, runtime: Runtime, done: threading.Event) -> None:
     """Send counters and progress until the work is done, and a failure as soon as it happens.
 
     After a failure only the input ends, so Bytewax may run for a while.
@@ -318,11 +324,11 @@ def _report(outlet: _PipeResults, runtime: Runtime, done: threading.Event) -> No
     failed = False
     while True:
         last = done.wait(0.2)
-        outlet.frame(b"c", [orjson.dumps(dict(runtime.counters))])
-        outlet.frame(b"p", [orjson.dumps(runtime.progress.pulse)])
+        results.frame(b"c", [orjson.dumps(dict(runtime.counters))])
+        results.frame(b"p", [orjson.dumps(runtime.progress.latest)])
         if runtime.failure is not None and not failed:
             failed = True
-            outlet.frame(b"e", [orjson.dumps(_line(runtime.failure))])
+            results.frame(b"e", [orjson.dumps(_line(runtime.failure))])
         if last:
             return
 

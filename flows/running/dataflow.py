@@ -29,7 +29,7 @@ X = TypeVar("X")
 def run_dataflow(
     job: Job,
     engine: Engine,
-    outlet: ResultWriter | None = None,
+    results: ResultWriter | None = None,
     *,
     process_id: int | None = None,
     addresses: list[str] | None = None,
@@ -39,23 +39,23 @@ def run_dataflow(
     Args:
         job: what to run.
         engine: the engine, over its store.
-        outlet: where results go; None if they go to topics.
+        results: where results go; None if they go to topics.
         process_id: the index of this process in a cluster.
         addresses: `host:port` of every process of the cluster.
 
     After an orderly stop, it raises the error of a step or the source, if there is one.
     """
     place = {"process_id": process_id, "addresses": addresses}
-    if outlet is None:
+    if results is None:
         from backscroll.flows.running.live import run_live
 
         run_live(engine, job.settings, place)
     else:
-        cli_main(_files_flow(job, engine, outlet), **place, epoch_interval=timedelta(seconds=1))  # type: ignore[no-untyped-call]
+        cli_main(_files_flow(job, engine, results), **place, epoch_interval=timedelta(seconds=1))  # type: ignore[no-untyped-call]
     engine.runtime.raise_failure()
 
 
-def _files_flow(job: Job, engine: Engine, outlet: ResultWriter) -> Dataflow:
+def _files_flow(job: Job, engine: Engine, results: ResultWriter) -> Dataflow:
     source = FilesSource(
         [(Path(path), format_) for path, format_ in job.files],
         speed=job.speed,
@@ -64,31 +64,31 @@ def _files_flow(job: Job, engine: Engine, outlet: ResultWriter) -> Dataflow:
         feed=engine.feed,
     )
 
-    sinks = ResultSinks(engine, outlet)
+    sinks = ResultSinks(engine, results)
     if job.kind == "ingest":
         return ingest_flow(engine, source, sinks.open_windows, sinks.dead_letters)
     return summarize_flow(engine, source, sinks.summaries, sinks.dead_letters)
 
 
 class ResultSinks:
-    """An outlet as Bytewax sinks.
+    """A result writer as Bytewax sinks.
 
     If writing fails, the flow stops in an orderly way; results that were not written are in the store.
 
     Args:
         engine: receives the failure.
-        outlet: where results are written.
+        results: where results are written.
     """
 
-    def __init__(self, engine: Engine, outlet: ResultWriter) -> None:
+    def __init__(self, engine: Engine, results: ResultWriter) -> None:
         def write_letters(letters: Sequence[DeadLetter]) -> None:
-            outlet.dead_letters([letter.to_json() for letter in letters])
+            results.dead_letters([letter.to_json() for letter in letters])
 
         def write_open(items: Sequence[tuple[str, Window]]) -> None:
-            outlet.open_windows([_open_window(window) for _, window in items])
+            results.open_windows([_open_window(window) for _, window in items])
 
         def write_summaries(items: Sequence[tuple[str, Emission]]) -> None:
-            outlet.summaries([emission.body for _, emission in items if emission.body is not None])
+            results.summaries([emission.body for _, emission in items if emission.body is not None])
 
         def guarded(write: Callable[[Sequence[X]], None]) -> CallbackSink[X]:
             def write_or_stop(items: Sequence[X]) -> None:

@@ -42,7 +42,7 @@ class Health:
     throttled.
 
     Args:
-        pulses: the latest progress of each process, by its number.
+        progress: the latest progress of each process, by its number.
         brokers: the state of the brokers.
         processes: number of processes of this engine.
         alone: whether all processes of the dataflow belong to this engine; otherwise others read the
@@ -54,7 +54,7 @@ class Health:
 
     def __init__(
         self,
-        pulses: Callable[[], Mapping[int, Progress]],
+        progress: Callable[[], Mapping[int, Progress]],
         brokers: Brokers,
         *,
         processes: int = 1,
@@ -63,7 +63,7 @@ class Health:
         stopping: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._pulses = pulses
+        self._progress = progress
         self._brokers = brokers
         self._processes = processes
         self._alone = alone
@@ -78,13 +78,13 @@ class Health:
         not help.
         """
         answering, now = self._brokers.answering, self._clock()
-        reading = {number: pulse for number, pulse in self._pulses().items() if pulse.offsets}
+        reading = {number: latest for number, latest in self._progress().items() if latest.offsets}
         if not reading:
             return Verdict(True, "starting")
         if self._stopping():
             return Verdict(True, "stopping")
         number, oldest = min(reading.items(), key=lambda item: item[1].moved)
-        waiting = sum(_waiting(pulse.offsets, self._brokers.ends) for pulse in reading.values())
+        waiting = sum(_waiting(latest.offsets, self._brokers.ends) for latest in reading.values())
         if answering is None:
             return Verdict(True, "the brokers do not answer")
         still = now - max(oldest.moved, answering)
@@ -99,14 +99,14 @@ class Health:
         """Passes once state is recovered, partitions are assigned and the brokers answer."""
         if self._stopping():
             return Verdict(False, "stopping")
-        pulses = self._pulses()
-        assigned = sum(len(pulse.offsets) for pulse in pulses.values())
-        listed = max((pulse.listed for pulse in pulses.values()), default=0)
-        if len(pulses) < self._processes or not listed:
+        progress = self._progress()
+        assigned = sum(len(latest.offsets) for latest in progress.values())
+        listed = max((latest.listed for latest in progress.values()), default=0)
+        if len(progress) < self._processes or not listed:
             return Verdict(False, "starting")
         if assigned < listed and (self._alone or not assigned):
             return Verdict(False, f"{assigned} of {listed} partitions are assigned")
-        if not all(pulse.epochs for pulse in pulses.values() if pulse.offsets):
+        if not all(latest.epochs for latest in progress.values() if latest.offsets):
             return Verdict(False, "recovering: no epoch has closed yet")
         if self._brokers.answering is None:
             return Verdict(False, "the brokers do not answer")

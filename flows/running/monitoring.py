@@ -27,25 +27,25 @@ class Monitoring:
 
     def __init__(self, metrics: Path | None) -> None:
         self.metrics = metrics
-        self._pulses: Callable[[], Mapping[int, Progress]] = dict
+        self._progress: Callable[[], Mapping[int, Progress]] = dict
         self._stopping = threading.Event()
 
-    def follow(self, pulses: Callable[[], Mapping[int, Progress]], stopping: threading.Event) -> None:
+    def follow(self, progress: Callable[[], Mapping[int, Progress]], stopping: threading.Event) -> None:
         """Follow the engine's processes, which have started."""
-        self._pulses, self._stopping = pulses, stopping
+        self._progress, self._stopping = progress, stopping
 
     @property
     def stopping(self) -> bool:
         """Whether the engine is about to end."""
         return self._stopping.is_set()
 
-    def pulses(self) -> Mapping[int, Progress]:
+    def progress(self) -> Mapping[int, Progress]:
         """The latest progress of each process, by its number."""
-        return self._pulses()
+        return self._progress()
 
     def parts(self) -> list[str]:
         """The partitions that the engine reads."""
-        return [part for pulse in self._pulses().values() for part in pulse.offsets]
+        return [part for latest in self._progress().values() for part in latest.offsets]
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def monitored(
         watch = Monitoring(metrics)
         brokers = None if upstream else BrokerMonitor(kafka_connection(settings), watch.parts)
         health = Health(
-            watch.pulses,
+            watch.progress,
             upstream or cast(Brokers, brokers),
             processes=processes,
             alone=alone,

@@ -1,4 +1,4 @@
-"""The pulse of a dataflow: how far each partition is processed, and when the last epoch closed.
+"""The progress of a dataflow: how far each partition is processed, and when the last epoch closed.
 
 Bytewax closes an epoch every second, even while idle or throttled, and starts a new one only when every
 process has finished the one before the last. So if no epoch closes, a step in some process is stuck.
@@ -45,7 +45,7 @@ class ProgressRecorder:
         self._done: dict[str, int | None] = {}  # at the one before
 
     @property
-    def pulse(self) -> Progress:
+    def latest(self) -> Progress:
         """A copy of the current progress."""
         with self._lock:
             return Progress(self._listed, self._epochs, self._moved, dict(self._done))
