@@ -82,7 +82,7 @@ class MessageView:
 
 @dataclass(frozen=True, slots=True)
 class CardView:
-    """A window and its summary, null where there is none, with what each passage of it rests on."""
+    """A window with its summary, if it has one, and the messages that each passage of the summary cites."""
 
     namespace: str
     channel: str

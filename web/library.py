@@ -1,4 +1,4 @@
-"""What the page and the API show of a store: cards of a channel, messages in context, search."""
+"""Reads a store for the page and the API: cards of a channel, messages in context, search."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["Card", "Library"]
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A window and its summary, None where there is none, with what each passage of it rests on.
+    """A window with its summary, if it has one, and the messages that each passage of the summary cites.
 
-    `times` says when the messages that a summary may rest on were sent, by their `seq`.
+    `times` holds the times of the messages that the summary may cite, by `seq`.
     """
 
     namespace: str
@@ -45,7 +45,7 @@ class Card:
 
 
 class _Alone:
-    """A strategy that has the indexes to itself while it looks into them."""
+    """A strategy that holds a lock while it builds a memory, because an index is for one thread."""
 
     def __init__(self, strategy: MemoryStrategy, using: threading.Lock) -> None:
         self.name: str = strategy.name
@@ -63,10 +63,10 @@ class Library:
 
     Args:
         store: the store.
-        embedder: that of its vectors; None to search by words alone.
-        strategy: whose summary is shown where a window has several.
+        embedder: the embedder of its vectors; None to search by words only.
+        strategy: the strategy whose summary is shown if a window has several.
         zone: the time zone of days and of the times in summaries.
-        ceiling: most bytes of the indexes that are kept in memory; no limit when None.
+        ceiling: most bytes of indexes in memory; None for no limit.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Library:
         self._histories = Histories(
             ReadOnlyStore(store), embedder, Chunker(), ceiling=ceiling, search=store.search, finish=False
         )
-        self._states: dict[ChannelKey, object] = {}  # of the store, when a hot history was read
+        self._states: dict[ChannelKey, object] = {}  # of the store, when a history in memory was read
         self._lock = threading.Lock()
         self._using = threading.Lock()  # an index is for one thread
 
     def channel(self, key: ChannelKey) -> ChannelEntry | None:
-        """A channel, named with or without its `#`; None where it is not there."""
+        """A channel, named with or without its `#`; None if it does not exist."""
         entries = {entry.key: entry for entry in self.store.channels(frozenset({key.namespace}))}
         called = channels_called(entries, str(key))
         return entries[called[0]] if called else None
@@ -108,10 +108,10 @@ class Library:
 
         Args:
             key: the channel.
-            before: only windows that begin before this turn.
-            on: only windows that begin on this day or earlier.
+            before: only windows that start before this turn.
+            on: only windows that start on this day or earlier.
             zone: the time zone of that day.
-            limit: the most.
+            limit: maximum number of cards.
         """
         windows = [
             window
@@ -122,7 +122,7 @@ class Library:
         return self._made(key, windows[-limit:])[::-1]
 
     def cards_at(self, key: ChannelKey, first_seqs: Sequence[int]) -> list[Card]:
-        """The cards of the windows that begin at these turns, in order."""
+        """The cards of the windows that start at these turns, in order."""
         windows = [window for window in self.store.windows(key) if window.first_seq in first_seqs]
         return [card for window in windows for card in self._made(key, [window])]
 
@@ -132,11 +132,11 @@ class Library:
         return self._made(key, windows)[0] if windows else None
 
     def context(self, key: ChannelKey, seq: int, around: int) -> list[Turn]:
-        """A turn with as many before it and after it."""
+        """A turn with `around` turns before and after it."""
         return self.store.turns(key, seq - around, seq + around)
 
     def read(self, key: ChannelKey) -> ChannelRead:
-        """A channel with all its windows, to tell what happened in it; finished summaries are looked up."""
+        """A channel as a catch-up reads it: all windows, with finished summaries looked up."""
         windows = {window.first_seq: window for window in self.store.windows(key)}
 
         def record(ref: WindowRef) -> Summary | None:
@@ -147,16 +147,16 @@ class Library:
         return ChannelRead(key, self._history(key), record=record)
 
     def latest(self, entry: ChannelEntry) -> list[Turn]:
-        """The turns of the window that holds the newest message of a channel."""
+        """The turns of the window with the channel's newest message."""
         window = max(self.store.windows(entry.key), key=lambda window: window.end)
         return self.store.turns(entry.key, window.first_seq, window.last_seq)
 
     def alone(self, strategy: MemoryStrategy) -> MemoryStrategy:
-        """A strategy that has the indexes to itself while it looks into them."""
+        """A strategy that is the only one to use the indexes while it builds a memory."""
         return _Alone(strategy, self._using)
 
     def search(self, key: ChannelKey, query: str, limit: int) -> list[Hit]:
-        """What a query finds in a channel, over all its windows."""
+        """Search all windows of a channel."""
         history = self._history(key)
         with self._using:
             return search(history.as_of(history.recorded_until), query, self._embedder, limit=limit)
@@ -180,8 +180,8 @@ class Library:
         return cards
 
     def _history(self, key: ChannelKey) -> ChannelHistory:
-        """The index of a channel as it is in the store now; it is read again once that has changed."""
-        # What a change has begun to take out is not found any more, before its window is whole again.
+        """The index of a channel; it is read again when the store has changed."""
+        # While a window is being changed, searches must not find what the change removes.
         state = self.store.windows(key), self.store.changing(key)
         with self._lock:
             if self._states.get(key) != state:

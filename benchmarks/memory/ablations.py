@@ -54,9 +54,11 @@ def without_gaps(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
 
 def without_refinement(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     """ReMEMBER without chunk refinement: the gaps' chunks as they are, gap by gap."""
-    if not request.gaps or not request.history.chunks or request.parameters.embedder is None:
+    embedder = request.parameters.embedder
+    if not request.gaps or not request.history.chunks or embedder is None:
         return ()
-    rankings = fuse_chunks(request, [gap.text for gap in request.gaps])
+    queries = [gap.text for gap in request.gaps]
+    rankings = fuse_chunks(request, queries, embedder.embed_queries(queries))
     rounds = (
         chunk
         for round_ in zip_longest(*(ranking.positions for ranking in rankings))

@@ -20,7 +20,7 @@ from backscroll.connectors.lancedb.schema import (
     where,
 )
 from backscroll.connectors.lancedb.tables import SharedTable, Tables
-from backscroll.operators.history.channel import RecordedWindow
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.messages import ChannelKey, Turn
 

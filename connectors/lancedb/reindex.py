@@ -27,7 +27,7 @@ from backscroll.connectors.lancedb.schema import (
 )
 from backscroll.connectors.lancedb.store import Fingerprint, LanceStore
 from backscroll.connectors.lancedb.tables import SharedTable, connect, is_remote, table_names
-from backscroll.operators.history.channel import RecordedWindow
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.index.embedder import Embedder, Vectors
 from backscroll.operators.messages import ChannelKey
 

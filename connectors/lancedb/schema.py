@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from backscroll.operators.history.channel import RecordedWindow
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.store import HistoryError
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.messages import ChannelKey, Turn

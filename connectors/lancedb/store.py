@@ -40,7 +40,7 @@ from backscroll.connectors.lancedb.schema import (
 )
 from backscroll.connectors.lancedb.search import LanceSearch
 from backscroll.connectors.lancedb.tables import SharedTable, Tables, is_remote
-from backscroll.operators.history.channel import RecordedWindow
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.store import StoredChannel, StoredSummary
 from backscroll.operators.messages import ChannelKey, Turn
 

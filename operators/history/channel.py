@@ -26,7 +26,7 @@ from backscroll.operators.index.ranking import Ranking
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import WindowRef
 
-__all__ = ["AsOf", "ChannelHistory", "RecordedWindow"]
+__all__ = ["AsOf", "ChannelHistory"]
 
 _TINY = np.float32(1e-12)
 _OBJECT_BYTES = 160  # of a small object with its place in a dict
@@ -309,9 +309,12 @@ class AsOf:
         Raises:
             IndexError: the turn is not in view.
         """
+        self._check_turn(seq)
+        return self.history.turn(seq)
+
+    def _check_turn(self, seq: int) -> None:
         if not 0 <= seq < self.before_seq:
             raise IndexError(f"turn {seq} is not in view: the history ends before turn {self.before_seq}")
-        return self.history.turn(seq)
 
     def index(self, kind: type[_Index]) -> _Index:
         """A strategy's own index of the channel; query it only about the first `windows` windows."""
@@ -325,18 +328,21 @@ class AsOf:
     @property
     def all_turn_vectors(self) -> Vectors:
         """Unit vectors of every turn in view, float32 `[turns, dimensions]`."""
-        return self.turn_vectors(slice(0, self.before_seq))
+        return self.history.turn_vectors(slice(0, self.before_seq))
 
-    def turn_vectors(self, seqs: Sequence[int] | slice) -> Vectors:
+    def turn_vectors(self, seqs: Sequence[int]) -> Vectors:
         """Unit vectors of turns in view, float32 `[seqs, dimensions]`.
 
         Raises:
+            IndexError: a turn is not in view.
             HistoryError: the history has no embedder.
         """
+        for seq in (min(seqs), max(seqs)) if seqs else ():
+            self._check_turn(seq)
         return self.history.turn_vectors(seqs)
 
     def window_vectors(self, turns: Sequence[Turn], embedder: Embedder) -> Vectors:
         """Unit vectors of the window's own turns: stored ones if it is recorded, else computed now."""
         if self.history.recorded_window(turns) is not None:
-            return self.turn_vectors(range(turns[0].seq, turns[-1].seq + 1))
+            return self.history.turn_vectors(range(turns[0].seq, turns[-1].seq + 1))
         return embedder.embed_passages([turn.rendered for turn in turns])

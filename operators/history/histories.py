@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 
-from backscroll.operators.history.channel import ChannelHistory, RecordedWindow
+from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.indexing import Indexer
 from backscroll.operators.history.store import HistoryStore, StoredSummary
 from backscroll.operators.index.embedder import Embedder, VectorSearch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backscroll.operators.memory.request import MemoryRequest, MemoryTurn, Needs
-from backscroll.operators.memory.selection import fused_chunks, take_in_rounds
+from backscroll.operators.memory.selection import fuse_chunks, take_in_rounds
 from backscroll.operators.memory.verbatim import VerbatimMemory
 
 __all__ = ["REMEMBER", "remember"]
@@ -22,7 +22,7 @@ def remember(request: MemoryRequest) -> tuple[MemoryTurn, ...]:
     queries = [gap.text for gap in request.gaps]
     vectors = embedder.embed_queries(queries)
     extracted = []
-    for vector, best in zip(vectors, fused_chunks(request, queries, vectors), strict=True):
+    for vector, best in zip(vectors, fuse_chunks(request, queries, vectors), strict=True):
         touched = {seq for chunk in best.positions for seq in request.history.chunk_turns(chunk)}
         seqs = sorted(seq for seq in touched if not request.history.turn(seq).deleted)
         scores = (request.history.turn_vectors(seqs) @ vector).tolist()

@@ -16,7 +16,6 @@ from backscroll.operators.stream.windows import WindowRef
 __all__ = [
     "dense_rankings",
     "fuse_chunks",
-    "fused_chunks",
     "sparse_ranking",
     "take_chunks",
     "take_in_rounds",
@@ -24,14 +23,14 @@ __all__ = [
 ]
 
 
-def fuse_chunks(request: MemoryRequest, queries: Sequence[str]) -> list[Ranking]:
-    """The best K chunks of every query, by reciprocal rank fusion of both retrievers."""
-    if request.parameters.embedder is None:
-        return []
-    return fused_chunks(request, queries, request.parameters.embedder.embed_queries(queries))
+def fuse_chunks(request: MemoryRequest, queries: Sequence[str], vectors: Vectors) -> list[Ranking]:
+    """The best K chunks of every query, by reciprocal rank fusion of both retrievers.
 
-
-def fused_chunks(request: MemoryRequest, queries: Sequence[str], vectors: Vectors) -> list[Ranking]:
+    Args:
+        request: the history, and how many chunks each retriever and the fusion may return.
+        queries: texts, for BM25.
+        vectors: the same queries embedded, float32 `[queries, dimensions]`.
+    """
     best = []
     nearest = request.history.nearest(vectors, request.parameters.retrieval.top_k)
     for query, by_dense in zip(queries, nearest, strict=True):
@@ -60,14 +59,17 @@ def take_in_rounds(
 
 
 def window_text(request: MemoryRequest) -> str:
+    """The window as one text, for baselines that use it as the query."""
     return "".join(turn.rendered for turn in request.turns)
 
 
 def sparse_ranking(request: MemoryRequest, query: str) -> Ranking:
+    """The top chunks by BM25."""
     return Ranking.top(request.history.sparse(query), request.parameters.retrieval.top_k)
 
 
 def dense_rankings(request: MemoryRequest, queries: Sequence[str]) -> list[Ranking]:
+    """The top chunks by cosine for each query; empty without an embedder."""
     embedder = request.parameters.embedder
     if not request.history.chunks or embedder is None:
         return [Ranking() for _ in queries]

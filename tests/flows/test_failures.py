@@ -23,7 +23,7 @@ from backscroll.flows.ingest import ingest_flow
 from backscroll.flows.summarize import summarize_flow
 from backscroll.operators.engine import Engine, EngineConfig
 from backscroll.operators.gaps.stage import Detection
-from backscroll.operators.history.channel import RecordedWindow
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.messages import DeadLetter, Received
 from backscroll.operators.stream.windows import WindowCutter

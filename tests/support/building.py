@@ -9,8 +9,9 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from backscroll.operators.history.channel import AsOf, ChannelHistory, RecordedWindow
+from backscroll.operators.history.channel import AsOf, ChannelHistory
 from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.index.bm25 import tokenize
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.language.tokens import count

@@ -11,8 +11,8 @@ import pytest
 
 from backscroll.connectors.lancedb.maintenance import Maintained, maintain
 from backscroll.connectors.lancedb.store import Fingerprint, LanceStore
-from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunk, Chunker
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.store import StoredSummary
 from backscroll.operators.llm.budget import CachedAnswer
 from backscroll.operators.llm.protocol import Usage

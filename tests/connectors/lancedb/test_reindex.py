@@ -12,8 +12,9 @@ import pytest
 from backscroll.connectors.lancedb.reindex import reindex
 from backscroll.connectors.lancedb.schema import StoreError
 from backscroll.connectors.lancedb.store import Fingerprint, LanceStore
-from backscroll.operators.history.channel import ChannelHistory, RecordedWindow
+from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.messages import Author, ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowRef

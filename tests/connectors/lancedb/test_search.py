@@ -9,8 +9,9 @@ import pytest
 
 from backscroll.connectors.lancedb.maintenance import maintain
 from backscroll.connectors.lancedb.store import Fingerprint, LanceStore
-from backscroll.operators.history.channel import AsOf, ChannelHistory, RecordedWindow
+from backscroll.operators.history.channel import AsOf, ChannelHistory
 from backscroll.operators.history.chunks import Chunk, Chunker
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.store import HistoryError
 from backscroll.operators.index.embedder import Vectors

@@ -71,6 +71,18 @@ def test_a_view_refuses_turns_and_chunks_outside_it() -> None:
             past.chunk_tokens(position)
 
 
+def test_a_view_refuses_vectors_of_turns_outside_it() -> None:
+    windows = windows_of([["pump", "valve"], ["leak", "berth"]])
+    history = history_of(windows, embedder=HashingEmbedder())
+    past = history.as_of(2)
+    assert past.turn_vectors([]).shape == (0, HashingEmbedder().dimensions)
+    assert past.turn_vectors([1, 0]).shape == past.all_turn_vectors.shape == (2, HashingEmbedder().dimensions)
+    for seqs in ([-1, 0], [0, 2], range(4)):
+        with pytest.raises(IndexError, match=r"is not in view: the history ends before turn 2$"):
+            past.turn_vectors(seqs)
+    assert past.window_vectors(windows[1].turns, HashingEmbedder()).shape[0] == 2, "the window's own turns"
+
+
 def test_a_lookup_before_a_turn_inside_a_window_does_not_see_that_window() -> None:
     history = history_of(windows_of([["pump", "valve"], ["leak", "berth"]]))
     assert [history.as_of(seq).before_seq for seq in range(6)] == [0, 0, 2, 2, 4, 4]

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.history.read_only import ReadOnlyStore

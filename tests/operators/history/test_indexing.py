@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.indexing import Indexer
 from backscroll.operators.index.embedder import Vectors
 from backscroll.operators.messages import NOBODY, ChannelKey, Turn

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backscroll.connectors.lancedb.store import Fingerprint, LanceStore
-from backscroll.operators.history.channel import RecordedWindow
 from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.history.store import HistoryError, HistoryStore, StoredChannel, StoredSummary
 from backscroll.operators.messages import NOBODY, ChannelKey, Turn

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backscroll.operators.history.channel import ChannelHistory, RecordedWindow
+from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.history.chunks import Chunker
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.history.histories import Histories
 from backscroll.operators.history.in_memory import InMemoryStore
 from backscroll.operators.messages import NOBODY, Message, Turn

@@ -7,8 +7,9 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backscroll.operators.history.channel import ChannelHistory, RecordedWindow
+from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.history.chunks import Chunk
+from backscroll.operators.history.columns import RecordedWindow
 from backscroll.operators.messages import Turn
 from backscroll.operators.state_types import CODEC
 from backscroll.operators.stream.windows import Cutting, Window, WindowCutter, WindowRef
