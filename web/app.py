@@ -23,9 +23,7 @@ from backscroll.web.access import COOKIE, Access, UnknownUserError
 from backscroll.web.catchup import BusyError, CatchUp
 from backscroll.web.events import StoreWatcher
 from backscroll.web.library import Library
-from backscroll.web.pages import channels as pages
-from backscroll.web.pages import messages as message_pages
-from backscroll.web.pages import search as found_pages
+from backscroll.web.pages import channels, messages, search
 from backscroll.web.rendering import templates
 
 __all__ = ["create_app"]
@@ -82,7 +80,7 @@ def create_app(
     app.state.library, app.state.access, app.state.catch_up = library, access, catch_up
     app.state.watch = StoreWatcher(library.store, poll_seconds)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
-    for part in (api, pages, found_pages, message_pages):
+    for part in (api, channels, search, messages):
         app.include_router(part.router)
     _add_login_routes(app)
     _explain_errors(app)
