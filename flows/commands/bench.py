@@ -52,7 +52,7 @@ def run_memory(
     asked += ["--detector llm"] if detector == "llm" else []
     if asked and settings.llm is None and not (asked == ["--judge"] and judge_llm):
         raise UserError(f"{asked[0]} needs a language model: set --llm")
-    _check_folders(json, plot)
+    check_folders(json, plot)
     with report_user_errors():
         model = open_model(settings) if writing or detector == "llm" else None
         judging = _judging(settings, judge_llm, judge_model) if writing or judge else None
@@ -93,14 +93,14 @@ def run_summaries(
     """
     if settings.llm is None:
         raise UserError("bench summaries needs a language model as judge: set --llm")
-    _check_folders(json)
+    check_folders(json)
     with report_user_errors():
         judging = _judging(settings, None, judge_model)
         work = bench_summaries(folder, files, _judge(judging, settings), judge_memory=judge_memory, json=json)
         _run(work, settings, [judging])
 
 
-def _check_folders(*files: Path | None) -> None:
+def check_folders(*files: Path | None) -> None:
     """Check that results can be written before the work starts."""
     for file in files:
         if file is not None and not file.absolute().parent.is_dir():

@@ -10,11 +10,12 @@ from pathlib import Path
 from rich.console import Console
 
 from backscroll.benchmarks.absences.command import MOST_IDS, CatchUp, bench_absences
+from backscroll.flows.commands.bench import check_folders
 from backscroll.flows.commands.catchup import digest_channels, make_recalling
 from backscroll.flows.commands.catchup_channels import read_channels
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.settings.time_zones import shown_zone
-from backscroll.flows.terminal.errors import UserError, report_user_errors
+from backscroll.flows.terminal.errors import report_user_errors
 from backscroll.operators.catchup.digest import ChannelDigest
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import parse_period
@@ -36,8 +37,7 @@ def run_absences(
     Raises:
         click.ClickException: a user error, shown as one line.
     """
-    if json is not None and not json.absolute().parent.is_dir():
-        raise UserError(f"{json}: cannot be written: its directory does not exist")
+    check_folders(json)
     with report_user_errors():
         wrong = bench_absences(
             paths, dialogues, make_catch_up(settings, max_tokens), max_tokens=max_tokens, json=json

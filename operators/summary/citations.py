@@ -46,8 +46,9 @@ def passages(summary: Summary, turns: Sequence[Turn], zone: tzinfo = UTC) -> tup
 
     Args:
         summary: the record.
-        turns: the turns of its window, as they are now.
-        zone: in which its times were probably written; it decides between messages with the same words.
+        turns: the current turns of its window.
+        zone: the time zone that its times were probably written in. It decides between messages with the
+            same words.
     """
     found = list[Passage]()
     overlap = _Overlap(turns, summary.memory)
@@ -63,7 +64,7 @@ def passages(summary: Summary, turns: Sequence[Turn], zone: tzinfo = UTC) -> tup
 
 
 def _said(line: str, turns: Sequence[Turn], zone: tzinfo) -> tuple[int, Turn] | None:
-    """Where the words of an extractive line begin, and the turn that they are of."""
+    """Where the quoted words of an extractive line begin, and the turn they come from."""
     time = _HEAD.match(line)
     fitting = list[tuple[tuple[int, bool], int, Turn]]()
     for turn in turns:
@@ -78,7 +79,7 @@ def _said(line: str, turns: Sequence[Turn], zone: tzinfo) -> tuple[int, Turn] | 
 
 
 def _may_be(shown: str, ts: datetime) -> bool:
-    """Whether a time is written like this in some zone: offsets are quarters of an hour."""
+    """Whether a time can look like this in some time zone: offsets are multiples of 15 minutes."""
     return (int(shown[3:]) - ts.minute) % 15 == 0
 
 
@@ -89,7 +90,7 @@ def _clock(ts: datetime, zone: tzinfo) -> str:
 def _quoted(
     line: re.Match[str], start: int, turn: Turn, memory: Sequence[MemoryEntry], zone: tzinfo
 ) -> Iterator[Passage]:
-    """An extractive line in parts: the turn's words, and the earlier ones in brackets."""
+    """The parts of an extractive line: the turn's words, and the earlier words in brackets."""
     text, at = line.group(), line.start()
     notes = sorted({note for entry in memory for note in _notes(text, start, entry, zone)})
     for first, last, _, seq in notes:
@@ -104,10 +105,10 @@ def _quoted(
 
 
 def _notes(text: str, start: int, entry: MemoryEntry, zone: tzinfo) -> Iterator[tuple[int, int, bool, int]]:
-    """Where a line quotes an entry of the memory in brackets: start, end and the entry's `seq`.
+    """The bracketed quotes of a memory entry in a line: start, end, a flag and the entry's `seq`.
 
-    Before the `seq` stands whether the time differs from the entry's in `zone`: the entry of that time is
-    sorted before others with the same words.
+    The flag is true if the time shown is not the entry's time in `zone`. Sorting by it puts the entry with
+    the right time before others with the same words.
     """
     name, words_ = re.escape(_spaced(entry.author[:_NAME])), _spaced(entry.text)
     head = re.compile(rf"\[{name}, (?:\d{{4}}-\d\d-\d\d )?(\d\d:\d\d): ")

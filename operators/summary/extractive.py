@@ -1,10 +1,10 @@
 """An extractive digest, written without a model: what was said, and the earlier messages it refers to.
 
-Salient utterances stand in window order, one a line: time (with month and day where the window
-spans several days, and the year where it spans several years), author and verbatim sentences. After
-each span that presupposes something stands its evidence, in brackets: author, time and verbatim
-sentences of the earlier message. Nothing in it is worded by the program; where a message is too long
-to be quoted by the sentence, its beginning ends in an ellipsis.
+The salient utterances appear in window order, one per line: time (with month and day if the window
+spans several days, and with the year if it spans several years), author and verbatim sentences. Each
+span that presupposes something is followed by its evidence in brackets: author, time and verbatim
+sentences of the earlier message. The program adds no words of its own. If a message is too long to
+quote whole sentences, only its beginning is quoted, with an ellipsis.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Digest:
 class _Candidate:
     """An utterance that may get a line, and its gap if evidence was found for it."""
 
-    reading: AnalysedTurn
+    analysed: AnalysedTurn
     gap: int | None
 
     @property
     def turn(self) -> Turn:
-        return self.reading.turn
+        return self.analysed.turn
 
     @property
     def score(self) -> float:
-        return self.reading.salience + _RESOLVED * (self.gap is not None)
+        return self.analysed.salience + _RESOLVED * (self.gap is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,11 @@ class ExtractiveSummarizer:
             gaps: the window's gaps.
             evidence: the evidence for gaps, by their index, as `resolve_gaps` returns it.
         """
-        readings = analyse_turns(turns)
         resolved = {gaps[index].utterance: index for index in evidence}
         candidates = [
-            _Candidate(reading, resolved.get(reading.turn.id))
-            for reading in readings
-            if reading.turn.text.strip()
+            _Candidate(analysed, resolved.get(analysed.turn.id))
+            for analysed in analyse_turns(turns)
+            if analysed.turn.text.strip()
         ]
         candidates.sort(key=lambda candidate: (-candidate.score, candidate.turn.seq))
         return self._fill(candidates, gaps, evidence, time_format((turn.ts for turn in turns), self.zone))

@@ -1,4 +1,4 @@
-"""How the times of messages are written: as short as a reader can understand them."""
+"""The format of message times in texts: no longer than a reader needs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["time_format"]
 
 
 def time_format(moments: Iterable[datetime], zone: tzinfo, *, year: int | None = None) -> str:
-    """The `strftime` format of times that stand together, such as those of a digest's lines.
+    """The `strftime` format for times that are shown together, such as those of a digest's lines.
 
-    Within one day it is the time alone, within one year month and day are added, and where several
-    years are involved the year as well.
+    Times of one day show only the time. Times of several days add month and day, and times of several
+    years add the year.
 
     Args:
-        moments: the times, or the first and the last of them.
-        zone: whose days and years count.
-        year: the current year, for what is drawn for a person now: dates of other years show theirs. None
-            for what is stored, so that a replay writes the same text on any day.
+        moments: the times, or just the first and last of them.
+        zone: the time zone of days and years.
+        year: the current year, for text that is drawn for a person now: dates in other years then show
+            their year. None for text that is stored, so that a replay writes the same text on any day.
 
     >>> from datetime import UTC
     >>> march, april = datetime(2025, 3, 9, 14, 20, tzinfo=UTC), datetime(2025, 4, 1, tzinfo=UTC)
