@@ -23,6 +23,7 @@ from backscroll.operators.stream.windows import Window, WindowCutter
 from backscroll.operators.summary.record import Summary
 from backscroll.operators.summary.stage import Written
 from support.building import turn, window
+from support.pace import slowness
 
 pytestmark = pytest.mark.timing
 
@@ -81,11 +82,11 @@ def test_two_hundred_channels_with_calls_of_two_seconds_take_two_rounds_of_calls
         seconds, bodies = replay(engine_with(writing), tmp_path / "chat.jsonl", channels)
         assert len(bodies) == 200
         assert writing.most_running == 100
-        best = min(best, seconds)
-        if best < 5:
+        best = min(best, (seconds - 4) / slowness())
+        if best < 1:
             break
-    print(f"\n200 channels x 2 s, 100 at once: {best:.2f} s")
-    assert best < 5
+    print(f"\n200 channels x 2 s, 100 at once: {best:.2f} s beside the calls")
+    assert best < 1
 
 
 def test_the_source_waits_if_the_server_is_slower_than_the_stream(tmp_path: Path) -> None:
