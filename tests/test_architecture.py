@@ -36,6 +36,7 @@ FLOORS = (
     {"gaps"},
     {"history", "llm"},
     {"stream"},
+    {"acts"},
     {"index", "language"},
     {"messages", "runtime"},
     {"errors"},

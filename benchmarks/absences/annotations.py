@@ -35,10 +35,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and its state at the end of the absence: open, answered or rhetorical."""
+    """A question, its state at the end of the absence (open, answered or rhetorical), and its answers."""
 
     id: str
     state: str
+    answers: Ids = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ def _absence(row: Mapping[str, Any]) -> Absence:
         actions=tuple(
             Action(frozenset(one["ids"]), str(one["owner"]), one["state"] == "open") for one in row["actions"]
         ),
-        questions=tuple(Question(str(one["id"]), str(one["state"])) for one in row["questions"]),
+        questions=tuple(
+            Question(str(one["id"]), str(one["state"]), frozenset(one["answers"])) for one in row["questions"]
+        ),
         for_reader=tuple(frozenset(one["ids"]) for one in row["for_reader"]),
     )

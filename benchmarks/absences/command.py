@@ -28,9 +28,9 @@ class CatchUp(Protocol):
     """Makes a catch-up from the messages up to the end of an absence."""
 
     def __call__(
-        self, messages: Sequence[Message], *, since: str, until: str, me: str
+        self, messages: Sequence[Message], *, since: str, until: str, me: str, dialogue: str
     ) -> Sequence[ChannelDigest]:
-        """What happened after the message (or from the time) `since` up to the message `until`."""
+        """What happened in a dialogue from the message or time `since` up to the message `until`."""
 
 
 def bench_absences(
@@ -125,6 +125,7 @@ def _score(absence: Absence, messages: Sequence[Message], path: Path, catch_up: 
         since=messages[first - 1].id if first else messages[0].ts.isoformat(),
         until=absence.last,
         me=absence.reader,
+        dialogue=absence.dialogue,
     )
     authors = {message.author.id for message in messages if message.author != NOBODY}
     return score(absence, digests, pair=len(authors) == 2)

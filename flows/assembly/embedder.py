@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache
+
 from backscroll.connectors.embedding.packaged import (
     DEFAULT_MODEL,
     INSTALL_TORCH,
     UnsupportedModelError,
+    model_fingerprint,
     torch_is_installed,
 )
 from backscroll.connectors.embedding.sentence_transformers import SentenceTransformersEmbedder
 from backscroll.connectors.lancedb.store import Fingerprint
 from backscroll.flows.settings.settings import Settings
 from backscroll.operators.index.bm25 import ANALYSER
-from backscroll.operators.index.embedder import Embedder
+from backscroll.operators.index.embedder import Embedder, Vectors
 from backscroll.operators.language.tokens import TOKENIZER
 
-__all__ = ["make_embedder", "make_fingerprint"]
+__all__ = ["make_embedder", "make_fingerprint", "packaged_vectors"]
 
 
 def make_embedder(settings: Settings) -> Embedder | None:
@@ -39,6 +43,24 @@ def make_embedder(settings: Settings) -> Embedder | None:
         api_key=None if key is None else key.get_secret_value(),
         query_instruction=settings.embedding_query_task,
     )
+
+
+def packaged_vectors(
+    settings: Settings, embedder: Embedder | None
+) -> Callable[[Sequence[str]], Vectors] | None:
+    """Embeds messages with the packaged model, which the models of acts know; None if it is not in use.
+
+    Args:
+        settings: without an embedder, the packaged model is opened at the first call if they name it.
+        embedder: the embedder of the history, if there is one.
+    """
+    if embedder is not None:
+        known = embedder.fingerprint.startswith(model_fingerprint(DEFAULT_MODEL, embedder.dimensions))
+        return embedder.embed_passages if known else None
+    if settings.embedding_model != DEFAULT_MODEL or settings.embedding_url is not None:
+        return None
+    opened = cache(lambda: _on_this_machine(settings))
+    return lambda texts: opened().embed_passages(texts)
 
 
 def _on_this_machine(settings: Settings) -> Embedder:

@@ -139,6 +139,12 @@ def bench_summaries(folder: Path, files: tuple[Path, ...], config: Path | None, 
     show_default=True,
     help="Maximum tokens of a catch-up.",
 )
+@click.option(
+    "--acts",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder with weights of acts, DIALOGUE.json, to use in place of the packaged ones.",
+)
+@setting("embedding_model")
 @setting("llm")
 @setting("summary_model")
 @setting("llm_record")
@@ -148,6 +154,8 @@ def bench_absences(
     paths: tuple[Path, ...],
     dialogues: tuple[Path, ...],
     max_tokens: int,
+    *,
+    acts: Path | None,
     json: Path | None,
     config: Path | None,
     **flags: Any,
@@ -161,7 +169,7 @@ def bench_absences(
     from backscroll.flows.commands.bench_absences import run_absences
 
     settings = read_settings(flags, config)
-    sys.exit(run_absences(paths, settings, dialogues=dialogues, max_tokens=max_tokens, json=json))
+    sys.exit(run_absences(paths, settings, dialogues=dialogues, max_tokens=max_tokens, json=json, acts=acts))
 
 
 @bench.command("build")

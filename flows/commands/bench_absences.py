@@ -10,12 +10,14 @@ from pathlib import Path
 from rich.console import Console
 
 from backscroll.benchmarks.absences.command import MOST_IDS, CatchUp, bench_absences
+from backscroll.flows.assembly.embedder import packaged_vectors
 from backscroll.flows.commands.bench import check_folders
 from backscroll.flows.commands.catchup import digest_channels, make_recalling
 from backscroll.flows.commands.catchup_channels import read_channels
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.settings.time_zones import shown_zone
 from backscroll.flows.terminal.errors import report_user_errors
+from backscroll.operators.acts.classifier import ActModel
 from backscroll.operators.catchup.digest import ChannelDigest
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import parse_period
@@ -31,6 +33,7 @@ def run_absences(
     dialogues: Sequence[Path],
     max_tokens: int,
     json: Path | None,
+    acts: Path | None = None,
 ) -> int:
     """Score the catch-ups of annotated absences; returns 1 if a line cites too many messages, else 0.
 
@@ -40,7 +43,7 @@ def run_absences(
     check_folders(json)
     with report_user_errors():
         wrong = bench_absences(
-            paths, dialogues, make_catch_up(settings, max_tokens), max_tokens=max_tokens, json=json
+            paths, dialogues, make_catch_up(settings, max_tokens, acts), max_tokens=max_tokens, json=json
         )
     if wrong:
         more = f", and so have {len(wrong) - 1} more" if len(wrong) > 1 else ""
@@ -50,12 +53,21 @@ def run_absences(
     return int(bool(wrong))
 
 
-def make_catch_up(settings: Settings, max_tokens: int) -> CatchUp:
-    """Catch-ups of at most `max_tokens`, as `catchup --file` makes them with these settings."""
+def make_catch_up(settings: Settings, max_tokens: int, acts: Path | None = None) -> CatchUp:
+    """Catch-ups of at most `max_tokens`, as `catchup --file` makes them with these settings.
+
+    `acts` is a folder with a file of act weights for each dialogue, in place of the packaged ones.
+    """
+    embed = packaged_vectors(settings, None)
     settings = settings.model_copy(update={"store": None, "embedding_model": "none"})
     zone, _ = shown_zone(settings.tz)
 
-    def catch_up(messages: Sequence[Message], *, since: str, until: str, me: str) -> list[ChannelDigest]:
+    def catch_up(
+        messages: Sequence[Message], *, since: str, until: str, me: str, dialogue: str = ""
+    ) -> list[ChannelDigest]:
+        model = None
+        if acts is not None:
+            model = ActModel.read(acts / f"{dialogue}.json", vectors=embed is not None)
         channels = read_channels(
             settings, (), wanted=lambda _: True, embedder=None, counters=Counter(), beyond=messages
         )
@@ -69,6 +81,8 @@ def make_catch_up(settings: Settings, max_tokens: int) -> CatchUp:
             me=Person.named(me, authors),
             max_tokens=max_tokens,
             zone=zone,
+            embed=embed,
+            acts=model,
         )
 
     return catch_up

@@ -14,14 +14,15 @@ from typing import Literal
 from rich.console import Console
 
 from backscroll.connectors.files.formats import check_file
-from backscroll.flows.assembly.embedder import make_embedder
+from backscroll.flows.assembly.embedder import make_embedder, packaged_vectors
 from backscroll.flows.commands.catchup_channels import read_channels
 from backscroll.flows.settings.settings import Settings
 from backscroll.flows.settings.time_zones import shown_zone, time_zone
 from backscroll.flows.terminal.digest_text import Form, nothing_new
 from backscroll.flows.terminal.errors import UserError, report_user_errors
 from backscroll.flows.terminal.progress import left_out
-from backscroll.operators.catchup.catch_up import catch_up, in_span
+from backscroll.operators.acts.classifier import ActModel
+from backscroll.operators.catchup.catch_up import Embed, catch_up, in_span
 from backscroll.operators.catchup.context import ContextFinder
 from backscroll.operators.catchup.digest import ChannelDigest, ChannelRead, Suggested
 from backscroll.operators.catchup.digest_json import to_json
@@ -61,6 +62,7 @@ def run_catchup(
     """
     if settings.store is None and not files:
         raise UserError("catchup needs something to read: use --store, --file or both")
+    asked = settings
     if settings.store is None and "embedding_model" not in settings.model_fields_set:
         settings = settings.model_copy(update={"embedding_model": "none"})
     console = Console(stderr=True, highlight=False)
@@ -92,7 +94,14 @@ def run_catchup(
         person = None if me is None else _person(me, channels, console)
         recalling = make_recalling(settings, embedder)
         digests = digest_channels(
-            channels, found, settings, recalling=recalling, me=person, max_tokens=max_tokens, zone=zone
+            channels,
+            found,
+            settings,
+            recalling=recalling,
+            me=person,
+            max_tokens=max_tokens,
+            zone=zone,
+            embed=packaged_vectors(asked, embedder),
         )
     quiet = [one.key for one in channels if one.key not in {digest.key for digest in digests}]
     name = None if person is None else person.name
@@ -120,8 +129,13 @@ def digest_channels(
     me: Person | None,
     max_tokens: int,
     zone: tzinfo,
+    embed: Embed | None = None,
+    acts: ActModel | None = None,
 ) -> list[ChannelDigest]:
     """The digests of channels, with the language model of the settings if there is one.
+
+    `embed` gives messages the vectors that tell more of what they do, and `acts` replaces the packaged
+    models for that.
 
     Raises:
         LLMSetupError: the language model cannot be used.
@@ -160,6 +174,8 @@ def digest_channels(
         zone=zone,
         cutter=WindowCutter(settings.window_tokens, settings.window_turns),
         suggested=suggested,
+        embed=embed,
+        acts=acts,
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from backscroll.connectors.chat.inbox import Inbox
 from backscroll.connectors.chat.listener import ChatRequest
+from backscroll.flows.assembly.embedder import packaged_vectors
 from backscroll.flows.commands.catchup import digest_channels, make_recalling
 from backscroll.flows.commands.catchup_channels import read_channels
 from backscroll.flows.settings.settings import Settings
@@ -104,6 +105,7 @@ class ChatCatchup:
                 me=_person(question, channel),
                 max_tokens=_TOKENS,
                 zone=zone,
+                embed=packaged_vectors(settings, self._embedder),
             )
         except PeriodError as err:
             return str(err)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from backscroll.connectors.lancedb.reader import StoreReader, recorded_fingerprint
-from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint
+from backscroll.flows.assembly.embedder import make_embedder, make_fingerprint, packaged_vectors
 from backscroll.flows.assembly.language_model import open_model
 from backscroll.flows.commands.catchup import digest_channels, make_recalling
 from backscroll.flows.settings.settings import Settings
@@ -99,12 +99,20 @@ def make_catch_up(
     zone, zone_name = shown_zone(settings.tz)
     recalling = make_recalling(settings, embedder)
     recalling = replace(recalling, strategy=library.alone(recalling.strategy))
+    embed = packaged_vectors(settings, embedder)
 
     def digest(
         channels: Sequence[ChannelRead], found: Period, *, me: Person | None, max_tokens: int
     ) -> list[ChannelDigest]:
         made = partial(
-            digest_channels, channels, found, recalling=recalling, me=me, max_tokens=max_tokens, zone=zone
+            digest_channels,
+            channels,
+            found,
+            recalling=recalling,
+            me=me,
+            max_tokens=max_tokens,
+            zone=zone,
+            embed=embed,
         )
         try:
             return made(settings)

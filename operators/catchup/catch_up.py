@@ -10,11 +10,16 @@ the evidence is retrieved. The headings are in the language most used in the cha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import Literal
+from typing import Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from backscroll.operators.acts.classifier import ActModel, Acts, find_acts
+from backscroll.operators.acts.reading import read_messages
 from backscroll.operators.catchup.context import ContextFinder, EarlierMessage, from_record, from_threads
 from backscroll.operators.catchup.digest import (
     SECTIONS,
@@ -28,21 +33,38 @@ from backscroll.operators.catchup.digest import (
 )
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Period
-from backscroll.operators.catchup.rule_items import CatchupItem, find_items, main_book, quoted
+from backscroll.operators.catchup.rule_items import (
+    ANSWERS,
+    CatchupItem,
+    find_highlights,
+    find_items,
+    main_book,
+    quoted,
+    shortened,
+)
 from backscroll.operators.history.offline import cut_turns
-from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
+from backscroll.operators.language.salience import analyse_turns
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.language.tokens import count
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowCutter
 from backscroll.operators.summary.record import Summary
 
-__all__ = ["catch_up", "in_span"]
+__all__ = ["Embed", "catch_up", "in_span"]
 
-_SHARES = (0.3, 0.25, 0.2, 0.1, 0.15)  # of the tokens, one for each section that is not empty
+_SHARES = {"for_me": 0.45, "decisions": 0.25, "actions": 0.25, "questions": 0.15, "highlights": 1.0}
+_LEAST_LINE = 8  # tokens
+Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 _OF_KIND = {"decision": "decisions", "action": "actions", "question": "questions", "highlight": "highlights"}
 _LEAST_TOKENS = 60  # per channel
-_LEAST_SALIENCE = 0.25  # for a highlight
+_LEAST_POINT = 0.08  # the lowest probability of a highlight
+_LEANING = frozenset({"things", "people", "connects", "answers", "decides"})
+_OPENING = 12  # characters
+_TELLING = 0.2  # the lowest probability of a point at which talk about the user concerns them
+_SAYS_SOMETHING = 2  # content words
+_ASKED = 100  # characters of a question that a line answers
+_MOST_EMBEDDED = 2_000  # messages of a channel; more would take too long
+_BEFORE = 12  # messages before the period, which those in it may answer
 
 
 def catch_up(
@@ -55,6 +77,8 @@ def catch_up(
     zone: tzinfo,
     cutter: WindowCutter | None = None,
     suggested: Mapping[ChannelKey, Suggested] | None = None,
+    embed: Embed | None = None,
+    acts: ActModel | None = None,
 ) -> list[ChannelDigest]:
     """The digests of the channels with messages in the period, busiest first.
 
@@ -68,6 +92,8 @@ def catch_up(
         zone: the time zone of days such as "tomorrow".
         cutter: cuts the turns that are in no window yet.
         suggested: items that a model found, by channel; rules find the items of the other channels.
+        embed: embeds messages with the packaged embedding model, which finds more; None does without.
+        acts: tells what messages do; the packaged model by default.
     """
     missed = {channel.key: (channel, in_span(channel, spans)) for channel in channels}
     missed = {key: found for key, found in missed.items() if any(not turn.deleted for turn in found[1])}
@@ -76,7 +102,9 @@ def catch_up(
     for channel, turns in missed.values():
         tokens = max(_LEAST_TOKENS, max_tokens * len(turns) // total) if len(missed) > 1 else max_tokens
         model = (suggested or {}).get(channel.key)
-        builder = _DigestBuilder(channel, turns, me, zone, recalling, cutter or WindowCutter(), model)
+        builder = _DigestBuilder(
+            channel, turns, me, zone, recalling, cutter or WindowCutter(), model, embed, acts
+        )
         digests.append(builder.digest(tokens))
     return sorted(digests, key=lambda digest: (-digest.messages, str(digest.key)))
 
@@ -97,6 +125,8 @@ class _DigestBuilder:
     recalling: ContextFinder
     cutter: WindowCutter
     model: Suggested | None
+    embed: Embed | None
+    act_model: ActModel | None
     _recalled: dict[int, Mapping[str, EarlierMessage]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -104,7 +134,9 @@ class _DigestBuilder:
         self.live = [turn for turn in self.inside if not turn.deleted]
         self.known = {turn.id: turn for turn in self.channel.turns if not turn.deleted}
         self.analysed_turns = analyse_turns(self.live)
+        self.acts, self.first = self._acts()
         self.threads = from_threads(self.analysed_turns, self.known)
+        self.alone = len({turn.author.id for turn in self.channel.turns if not turn.deleted}) == 2
         self.parts = list(self._windows())
         self.part_of = {turn.id: place for place, part in enumerate(self.parts) for turn in part.turns}
         self.records = {place: self._record(part) for place, part in enumerate(self.parts)}
@@ -143,6 +175,17 @@ class _DigestBuilder:
             degraded=model.degraded,
         )
 
+    def _acts(self) -> tuple[list[Acts], int]:
+        """What the messages of the period and the few before it do, and the place of the period's first."""
+        start = self.live[0].seq if self.live else 0
+        earlier = [turn for turn in self.channel.turns if turn.seq < start and not turn.deleted][-_BEFORE:]
+        turns = [*earlier, *self.live]
+        names = {turn.author.name for turn in self.channel.turns if not turn.deleted and not turn.author.bot}
+        read = read_messages(analyse_turns(turns), names)
+        embeds = self.embed if len(turns) <= _MOST_EMBEDDED else None
+        vectors = None if embeds is None else embeds([turn.text for turn in turns])
+        return find_acts(read, vectors, self.act_model), len(earlier)
+
     def _windows(self) -> Iterator[Window]:
         """The period as windows: the part of each closed window in the period, then the open turns as cut."""
         history = self.channel.history
@@ -168,21 +211,41 @@ class _DigestBuilder:
     def _candidates(self) -> dict[str, list[CatchupItem]]:
         """The candidate items by section, best first."""
         by_id = self._found()
+        highlights = {item.turn.id: item for item in find_highlights(self.acts, first=self.first)}
+        to_me = self._answers_to_me()
         sections: dict[str, list[CatchupItem]] = {name: [] for name in SECTIONS}
-        for analysed in self.analysed_turns:
-            turn, found = analysed.turn, by_id.get(analysed.turn.id)
-            mine = None if self.me is None else self._for_me(analysed, found, self.me)
+        for one in self.acts[self.first :]:
+            turn = one.message.turn
+            found = by_id.get(turn.id)
+            mine = None if self.me is None else self._for_me(one, found, self.me, to_me)
             if mine is not None:
                 sections["for_me"].append(mine)
             elif found is not None:
                 sections[_OF_KIND[found.kind]].append(found)
-            elif self.by_rules and not turn.author.bot and analysed.salience >= _LEAST_SALIENCE:
-                sections["highlights"].append(self._highlight(analysed))
+            elif self.by_rules and turn.id in highlights and highlights[turn.id].score >= _LEAST_POINT:
+                sections["highlights"].append(highlights[turn.id])
         for items in sections.values():
             items.sort(key=lambda item: (-item.score, item.turn.seq))
         if not any(sections.values()):  # only greetings or bots: still show something
-            sections["highlights"] = [self._highlight(max(self.analysed_turns, key=lambda one: one.salience))]
+            sections["highlights"] = [self._anything()]
         return sections
+
+    def _answers_to_me(self) -> dict[str, Acts]:
+        """The messages that probably answer a question of the user, by id, with the question."""
+        found = dict[str, Acts]()
+        for one in self.acts:
+            if one.asking and self.me is not None and self.me.wrote(one.message.turn.author):
+                for answer in one.answers:
+                    if answer.probability >= ANSWERS:
+                        found.setdefault(self.acts[answer.place].message.turn.id, one)
+        return found
+
+    def _anything(self) -> CatchupItem:
+        """The most salient message as a line."""
+        turn = max(self.analysed_turns, key=lambda one: one.salience).turn
+        return CatchupItem(
+            "highlight", turn, quoted(turn.text, *(sentences(turn.text) or ((0, len(turn.text)),))[0]), 0.0
+        )
 
     def _found(self) -> dict[str, CatchupItem]:
         """Items by the id of their first message, from the model or from the rules."""
@@ -190,28 +253,36 @@ class _DigestBuilder:
             return {item.turn.id: item for item in reversed(self.model.items)}
         authors = {turn.author.id: turn.author for turn in self.channel.turns if not turn.deleted}
         people = [Person.named(author.id, authors.values()) for author in authors.values() if not author.bot]
-        return {item.turn.id: item for item in find_items(self.analysed_turns, people, self.zone)}
+        items = find_items(self.acts, people, self.zone, first=self.first)
+        return {item.turn.id: item for item in items}
 
-    def _for_me(self, analysed: AnalysedTurn, found: CatchupItem | None, me: Person) -> CatchupItem | None:
+    def _for_me(
+        self, one: Acts, found: CatchupItem | None, me: Person, to_me: Mapping[str, Acts]
+    ) -> CatchupItem | None:
         """The item if it concerns the user; questions and actions score higher than the rest."""
-        turn = analysed.turn
+        turn, told = one.message.turn, one.probabilities["point"]
         owns = found is not None and found.kind == "action" and found.owner == me.name
         if me.wrote(turn.author):
             return replace(found, score=2 + found.score) if owns and found is not None else None
         answered = self.known.get(turn.reply_to or "")
-        replies = answered is not None and me.wrote(answered.author)
+        replies = (answered is not None and me.wrote(answered.author)) or turn.id in to_me
         names = me.is_mentioned(turn.text)
         if owns and found is not None:
             return replace(found, score=3 + found.score)
-        if found is not None and found.asks and (names or replies):
+        if found is not None and found.asks and (names or replies or self.alone):
             return replace(found, kind="question", score=3 + found.score)
-        if names and found is not None:
+        if not replies and _says_little(one, me):
+            return None
+        if names and found is not None and not self.alone:
             return replace(found, score=1 + found.score)
-        if names:
-            return CatchupItem("mention", turn, self._mentioning(turn, me), 1 + analysed.salience)
-        if replies:
+        spoken_to = any("calls" in sentence.cues for sentence in one.message.sentences) or "@" in turn.text
+        if names and not self.alone and (spoken_to or told >= _TELLING):
+            return CatchupItem("mention", turn, self._mentioning(turn, me), 1 + told)
+        if replies and not self.alone:
             start, end = (sentences(turn.text) or ((0, len(turn.text)),))[0]
-            return CatchupItem("reply", turn, quoted(turn.text, start, end), analysed.salience)
+            also = (to_me[turn.id].message.turn,) if turn.id in to_me and turn.id not in self.threads else ()
+            inside = tuple(more for more in also if more.id in self.part_of)
+            return CatchupItem("reply", turn, quoted(turn.text, start, end), told, also=inside)
         return None
 
     def _mentioning(self, turn: Turn, me: Person) -> str:
@@ -219,44 +290,34 @@ class _DigestBuilder:
         spans_with = [span for span in spans if me.is_mentioned(turn.text[slice(*span)])]
         return quoted(turn.text, *(spans_with or spans)[0])
 
-    def _highlight(self, analysed: AnalysedTurn) -> CatchupItem:
-        spans = sentences(analysed.turn.text) or ((0, len(analysed.turn.text)),)
-        best = max(spans, key=lambda span: sum(span[0] <= word.start < span[1] for word in analysed.content))
-        return CatchupItem("highlight", analysed.turn, quoted(analysed.turn.text, *best), analysed.salience)
-
     def _choose(
         self, candidates: Mapping[str, list[CatchupItem]], tokens: int
     ) -> dict[str, tuple[DigestItem, ...]]:
-        """The best items of each section within its share; tokens left over go to the next sections."""
-        chosen = dict[str, tuple[DigestItem, ...]]()
+        """The best items of each section within its share; what is left goes to the first that can use it."""
         summaries = self._summaries()
-        shares = {
-            name: share
-            for name, share in zip(SECTIONS, _SHARES, strict=True)
-            if candidates[name] or (name == "highlights" and summaries)
-        }
+        waiting = {name: list(self._items(candidates[name], name)) for name in SECTIONS}
+        waiting["highlights"] = [*summaries, *waiting["highlights"]]
+        chosen: dict[str, list[DigestItem]] = {name: [] for name in SECTIONS}
         left, said = tokens, set[str]()
-        for name, share in shares.items():
-            remaining = sum(shares[later] for later in list(shares)[list(shares).index(name) :])
-            limit = round(left * share / remaining)
-            items = list[DigestItem]()
-            for item in (*(summaries if name == "highlights" else ()), *self._items(candidates[name], name)):
-                words = set(item.text.casefold().split())
-                if len(words & said) > 0.8 * len(words):
-                    continue
-                cost = count(line(item) + "\n")
-                if cost > limit and (items or chosen):
-                    continue
-                items.append(item)
-                limit -= cost
-                left -= cost
-                said |= words
-                if limit < 8:
-                    break
+        for shares in (_SHARES, dict.fromkeys(SECTIONS, 1.0)):
+            for name in SECTIONS:
+                limit = min(left, round(tokens * shares[name]))
+                for item in waiting[name]:
+                    words = set(item.text.casefold().split())
+                    if item in chosen[name] or len(words & said) > 0.8 * len(words):
+                        continue
+                    cost = count(line(item) + "\n")
+                    if cost > limit and any(chosen.values()):
+                        continue
+                    chosen[name].append(item)
+                    limit -= cost
+                    left -= cost
+                    said |= words
+                    if limit < _LEAST_LINE:
+                        break
+        for items in chosen.values():
             items.sort(key=lambda item: item.messages[0].seq)
-            if items:
-                chosen[name] = tuple(items)
-        return chosen
+        return {name: tuple(items) for name, items in chosen.items() if items}
 
     def _items(self, found: Iterable[CatchupItem], section: str) -> Iterator[DigestItem]:
         summarised = {
@@ -290,17 +351,19 @@ class _DigestBuilder:
         ]
 
     def _explained(self, item: CatchupItem) -> tuple[EarlierMessage, ...]:
-        """The message that this one answers, and the evidence for what it presupposes."""
-        turn = item.turn
-        answered = self.threads.get(turn.id)
-        summarised = self.records[self.part_of[turn.id]] is not None
-        # Retrieved evidence is less certain than the message that is answered.
-        found = [answered, self._evidence(turn) if answered is None or summarised else None]
-        notes = dict[str, EarlierMessage]()
-        for earlier in found:
-            if earlier is not None and earlier.turn.id not in {turn.id, *(more.id for more in item.also)}:
-                notes.setdefault(earlier.turn.id, earlier)
-        return tuple(notes.values())
+        """The question that a line answers, else the message that it replies to, else its evidence."""
+        if self.by_rules and item.also:
+            return tuple(EarlierMessage(asked, shortened(asked.text, _ASKED)) for asked in item.also)
+        if item.kind == "highlight" and self.by_rules and not self._leans(item):
+            return ()
+        earlier = self.threads.get(item.turn.id) or self._evidence(item.turn)
+        cited = {item.turn.id, *(more.id for more in item.also)}
+        return () if earlier is None or earlier.turn.id in cited else (earlier,)
+
+    def _leans(self, item: CatchupItem) -> bool:
+        """Whether a line opens with a word that points to something before it."""
+        (opening,) = analyse_turns([replace(item.turn, text=item.text)])
+        return any(cue.family in _LEANING and cue.start <= _OPENING for cue in opening.cues)
 
     def _evidence(self, turn: Turn) -> EarlierMessage | None:
         place = self.part_of[turn.id]
@@ -335,6 +398,14 @@ class _DigestBuilder:
         ):
             return "skim"
         return "skip"
+
+
+def _says_little(one: Acts, me: Person) -> bool:
+    """Whether a message to the user only greets, thanks or reacts."""
+    called = {word.casefold() for name in me.names for word in name.split()}
+    content = [word for word in one.message.analysed.content if word.lower not in called]
+    polite = all({"social", "thanks"} & sentence.cues for sentence in one.message.sentences)
+    return polite or (len(content) < _SAYS_SOMETHING and not one.message.asks)
 
 
 def _why(item: CatchupItem) -> Literal["question", "action", "mention", "reply"]:

@@ -1,19 +1,22 @@
-"""Catch-up items found by rules: decisions, actions and open questions.
+"""Catch-up items found without a language model: decisions, actions, open questions and what else to tell.
 
-An item is one or a few verbatim sentences of a message. Phrases of its language decide its kind
-(`language.phrasebook`). The owner of an action is whoever promises it or is asked to do it. Messages
-from bots are ignored.
+An item is one or a few verbatim sentences of a message that does something (`acts.classifier`): one that
+probably decides, takes on a task or asks what nobody has answered. The owner of an action is whoever
+promises it or is asked to do it. What is unlikely is left out: an empty section is better than guesses.
+Messages from bots are ignored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta, tzinfo
-from functools import cache
+from datetime import tzinfo
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from backscroll.operators.acts.classifier import ActKind, Acts
+from backscroll.operators.acts.reading import ReadSentence, asks
 from backscroll.operators.catchup.due_dates import Due, find_due
 from backscroll.operators.catchup.people import Person, addressed
 from backscroll.operators.language.phrasebook import PhraseBook, phrase_books
@@ -21,15 +24,26 @@ from backscroll.operators.language.salience import AnalysedTurn
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.messages import Turn
 
-__all__ = ["CatchupItem", "Kind", "asks", "book_of", "find_items", "main_book", "quoted", "shortened"]
+__all__ = [
+    "ANSWERS",
+    "CatchupItem",
+    "Kind",
+    "asks",
+    "book_of",
+    "find_highlights",
+    "find_items",
+    "main_book",
+    "quoted",
+    "shortened",
+]
 
 Kind: TypeAlias = Literal["decision", "action", "question", "highlight", "mention", "reply"]
-_QUOTE = 220  # characters; a quote is extended to neighbouring sentences up to this length
-_LONGEST = 320
-_CONTENT = 2  # content words a question must have
-_AT_ONCE = timedelta(minutes=5)
-_ANSWERED_WITHIN, _TAKEN_UP_WITHIN = timedelta(minutes=20), timedelta(days=1)
-_ANSWERS_NEAR = 3  # messages after a question that may answer it without being a reply
+LEAST: Mapping[ActKind, float] = MappingProxyType({"decision": 0.4, "action": 0.4, "question": 0.35})
+"""The lowest probability at which an act is shown."""
+ANSWERS = 0.5
+"""The lowest probability at which a message counts as the answer to a question."""
+_QUOTE = 100  # characters; a quote is extended to neighbouring sentences up to this length
+_LONGEST = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +80,96 @@ def main_book(analysed_turns: Sequence[AnalysedTurn]) -> PhraseBook:
 
 
 def find_items(
-    analysed_turns: Sequence[AnalysedTurn], people: Sequence[Person], zone: tzinfo
+    acts: Sequence[Acts], people: Sequence[Person], zone: tzinfo, *, first: int = 0
 ) -> list[CatchupItem]:
-    """The items of consecutive messages, in order, at most one per message.
+    """The decisions, actions and open questions among consecutive messages, in order, one per message.
 
     Args:
-        analysed_turns: the messages, analysed.
+        acts: what the messages do.
         people: who may be addressed.
         zone: the time zone of days such as "tomorrow".
+        first: the place of the first message that items may be about.
     """
     found = []
-    for place, analysed in enumerate(analysed_turns):
-        if analysed.turn.author.bot:
-            continue
-        items = list(_of_sentences(analysed, people, zone))
-        best = min(
-            (item for item in items if not _is_over(analysed_turns, place, item)), key=_rank, default=None
-        )
-        if best is not None:
-            found.append(best)
+    for one in acts[first:]:
+        likely = {kind: one.probabilities[kind] / least for kind, least in LEAST.items()}
+        if one.answered(ANSWERS):
+            del likely["question"]
+        kind = max(likely, key=likely.__getitem__)
+        if likely[kind] >= 1 and one.message.sentences and not one.message.turn.author.bot:
+            found.append(_item(one, kind, acts, people, zone))
     return found
+
+
+def _item(
+    one: Acts, kind: ActKind, acts: Sequence[Acts], people: Sequence[Person], zone: tzinfo
+) -> CatchupItem:
+    message, turn = one.message, one.message.turn
+    sentence = message.sentences[one.best_sentence(kind)]
+    text = quoted(turn.text, sentence.start, sentence.end)
+    said = message.analysed.text[sentence.start : sentence.end]
+    to = addressed(said, [person for person in people if not person.wrote(turn.author)])
+    score = one.probabilities[kind]
+    if kind == "decision":
+        return CatchupItem("decision", turn, text, score, to=to)
+    if kind == "question":
+        return CatchupItem("question", turn, text, score, asks=True, to=to)
+    book = book_of(message.analysed)
+    day = turn.ts.astimezone(zone).date()
+    due = find_due(said, day, book) or find_due(message.analysed.text, day, book)
+    owner = _owner(one, sentence, acts, people)
+    return CatchupItem("action", turn, text, score, owner, due, sentence.asks, to)
+
+
+def _owner(one: Acts, sentence: ReadSentence, acts: Sequence[Acts], people: Sequence[Person]) -> str | None:
+    """Who has to act: whoever is asked or named, whoever accepts a request, or the author."""
+    author = one.message.turn.author
+    said = one.message.analysed.text[sentence.start : sentence.end]
+    to = addressed(said, [person for person in people if not person.wrote(author)])
+    asked = bool({"requests", "commands"} & sentence.cues) or sentence.asks
+    if asked and to is not None:
+        return to.name
+    if not {"commits", "offers"} & sentence.cues:
+        if (named := _named_owner(said, people, book_of(one.message.analysed))) is not None:
+            return named
+        if asked:
+            taken = [acts[answer.place].message for answer in one.answers if answer.probability >= ANSWERS]
+            accepting = [other for other in taken if {"accepts", "commits", "offers"} & other.cues]
+            return accepting[0].turn.author.name if accepting else None
+    return author.name
+
+
+def find_highlights(acts: Sequence[Acts], *, first: int = 0) -> list[CatchupItem]:
+    """Every message as a line, scored by how likely it is worth telling.
+
+    A question and its answer are one line, that of the answer, which cites both. A question without an
+    answer is not a highlight.
+    """
+    asked = {one.answers[0].place: one for one in acts if one.answered(ANSWERS)}
+    found = dict[str, CatchupItem]()
+    for place, one in enumerate(acts):
+        if place < first or one.message.turn.author.bot or not one.message.sentences:
+            continue
+        told, question = one, asked.get(place)
+        if _only_asks(one):
+            if not one.answered(ANSWERS):
+                continue
+            told, question = acts[one.answers[0].place], one
+        item = _highlight(told, question, one.probabilities["point"])
+        if item.turn.id not in found or found[item.turn.id].score < item.score:
+            found[item.turn.id] = item
+    return sorted(found.values(), key=lambda item: (-item.score, item.turn.seq))
+
+
+def _only_asks(one: Acts) -> bool:
+    return all(sentence.asks for sentence in one.message.sentences)
+
+
+def _highlight(told: Acts, question: Acts | None, score: float) -> CatchupItem:
+    turn = told.message.turn
+    sentence = told.message.sentences[told.best_sentence("point")]
+    also = () if question is None else (question.message.turn,)
+    return CatchupItem("highlight", turn, quoted(turn.text, sentence.start, sentence.end), score, also=also)
 
 
 def quoted(text: str, start: int, end: int) -> str:
@@ -111,58 +195,6 @@ def shortened(text: str, characters: int) -> str:
     return (head.rsplit(" ", 1)[0] if " " in head[characters // 2 :] else head) + " …"
 
 
-def _of_sentences(analysed: AnalysedTurn, people: Sequence[Person], zone: tzinfo) -> Iterator[CatchupItem]:
-    book, turn = book_of(analysed), analysed.turn
-    others = [person for person in people if not person.wrote(turn.author)]
-    said = turn.ts.astimezone(zone).date()
-    spans = sentences(analysed.text)
-    parts = [analysed.text[start:end] for start, end in spans]
-    stated = " ".join(part for part in parts if not asks(part))
-    for (start, end), sentence in zip(spans, parts, strict=True):
-        is_question = asks(sentence)
-        text = quoted(turn.text, start, end)
-        to = addressed(sentence, others)
-        if not is_question and book.decision.search(sentence):
-            yield CatchupItem("decision", turn, text, analysed.salience + 0.3, asks=is_question, to=to)
-        owner = None
-        is_request = book.request.search(sentence) is not None
-        if is_request or (to is not None and not is_question and _commands(analysed, sentence, start, to)):
-            owner = None if to is None else to.name
-        elif not is_question and book.promise.search(sentence):
-            owner = turn.author.name
-        else:
-            owner = _named_owner(sentence, people, book)
-        if owner is not None or is_request:
-            due = find_due(sentence, said, book) or find_due(stated, said, book)
-            score = analysed.salience + (0.2 if owner is not None else -0.2) + 0.2 * (due is not None)
-            yield CatchupItem("action", turn, text, score, owner, due, is_question, to)
-        elif is_question and not book.rhetoric.fullmatch(sentence.strip()):
-            says = sum(start <= word.start < end for word in analysed.content)
-            if says >= (_CONTENT if book.spaced else 1):
-                yield CatchupItem("question", turn, text, analysed.salience, asks=True, to=to)
-
-
-def asks(sentence: str) -> bool:
-    """Whether a sentence ends like a question."""
-    tail = sentence.rstrip(" \t\"'”»)😀😂🙂:")
-    return tail.endswith(("?", "？", "؟")) or tail.rstrip("。").endswith(_question_ends())
-
-
-@cache
-def _question_ends() -> tuple[str, ...]:
-    return tuple(end for book in phrase_books().values() for end in book.question_ends)
-
-
-def _commands(analysed: AnalysedTurn, sentence: str, start: int, to: Person) -> bool:
-    """Whether a name at the start is followed by an imperative: not a function word, not a number."""
-    after = [word for word in analysed.words if start <= word.start < start + len(sentence)]
-    called = {part.casefold() for name in to.names for part in name.split()}
-    rest = [word for word in after if word.lower not in called]
-    if not rest or after[0].lower not in called or not rest[0].text[0].isalpha():
-        return False
-    return rest[0].lower not in analysed.lexicon.function and len(rest) >= 3 and analysed.lexicon.spaced
-
-
 def _named_owner(sentence: str, people: Sequence[Person], book: PhraseBook) -> str | None:
     """The person an action is assigned to, as in `Ana owns it` or `Ana will send it`."""
     lowered = sentence.lower()
@@ -171,42 +203,3 @@ def _named_owner(sentence: str, people: Sequence[Person], book: PhraseBook) -> s
             if any(f"{name.lower()} {phrase}" in lowered for phrase in book.assigned):
                 return person.name
     return None
-
-
-def _rank(item: CatchupItem) -> int:
-    """Decisions first, then actions with an owner, questions, and requests to nobody in particular."""
-    if item.kind == "action":
-        return 1 if item.owner is not None else 3
-    return 0 if item.kind == "decision" else 2
-
-
-def _is_over(analysed_turns: Sequence[AnalysedTurn], place: int, item: CatchupItem) -> bool:
-    return item.kind == "question" and _is_answered(analysed_turns, place, item)
-
-
-def _is_answered(analysed_turns: Sequence[AnalysedTurn], place: int, question: CatchupItem) -> bool:
-    """Whether somebody else replied to a question, or soon said something that seems to answer it."""
-    asked, turn = analysed_turns[place], question.turn
-    stems = {word.stem for word in asked.content}
-    near = 0
-    for later in analysed_turns[place + 1 :]:
-        if later.turn.author.id == turn.author.id or later.turn.author.bot:
-            continue
-        if turn.id in (later.turn.reply_to, later.turn.thread):
-            return True
-        if turn.thread is not None and later.turn.thread == turn.thread:
-            return True
-        near += 1
-        after = later.turn.ts - turn.ts
-        if near > _ANSWERS_NEAR or after > _TAKEN_UP_WITHIN:
-            continue
-        if question.to is not None and question.to.wrote(later.turn.author):
-            return True
-        if asks(later.text):
-            continue
-        begins = later.cues[0] if later.cues else None
-        opens = begins is not None and begins.family in ("answers", "social") and begins.start == 0
-        soon = (near == 1 and after <= _AT_ONCE) or (opens and after <= _ANSWERED_WITHIN)
-        if soon or stems & {word.stem for word in later.content}:
-            return True
-    return False

@@ -1,0 +1,1 @@
+"""Train the models of acts from annotated absences."""
