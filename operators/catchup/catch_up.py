@@ -52,7 +52,7 @@ from backscroll.operators.summary.record import Summary
 
 __all__ = ["Embed", "catch_up", "in_span"]
 
-_SHARES = {"for_me": 0.45, "decisions": 0.25, "actions": 0.25, "questions": 0.15, "highlights": 1.0}
+_SHARES = {"for_me": 0.45, "decisions": 0.4, "actions": 0.4, "questions": 0.35, "highlights": 1.0}
 _LEAST_LINE = 8  # tokens
 Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 _OF_KIND = {"decision": "decisions", "action": "actions", "question": "questions", "highlight": "highlights"}
@@ -60,6 +60,7 @@ _LEAST_TOKENS = 60  # per channel
 _LEAST_POINT = 0.08  # the lowest probability of a highlight
 _LEANING = frozenset({"things", "people", "connects", "answers", "decides"})
 _OPENING = 12  # characters
+_REPLIES = 0.3  # the lowest probability at which a message answers the user
 _TELLING = 0.2  # the lowest probability of a point at which talk about the user concerns them
 _SAYS_SOMETHING = 2  # content words
 _ASKED = 100  # characters of a question that a line answers
@@ -236,7 +237,7 @@ class _DigestBuilder:
         for one in self.acts:
             if one.asking and self.me is not None and self.me.wrote(one.message.turn.author):
                 for answer in one.answers:
-                    if answer.probability >= ANSWERS:
+                    if answer.probability >= _REPLIES:
                         found.setdefault(self.acts[answer.place].message.turn.id, one)
         return found
 
