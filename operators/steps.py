@@ -44,7 +44,7 @@ from backscroll.operators.stream.admission import Admitted
 from backscroll.operators.stream.changes import Changes
 from backscroll.operators.stream.windows import Window
 from backscroll.operators.summary.build_record import summary_record
-from backscroll.operators.summary.evidence import resolve_gaps
+from backscroll.operators.summary.evidence import Resolution, exchange_vectors, resolve_gaps
 from backscroll.operators.summary.record import Emission, Summary, summary_id
 
 __all__ = [
@@ -288,14 +288,20 @@ async def _write(engine: Engine, item: Recalled) -> Summary | None:
     memory = [
         entry for entry in (reference.read(history) for reference in item.memory) if not entry.turn.deleted
     ]
-    with stage("summary"):
-        evidence = await on_executor(partial(resolve_gaps, live.turns, gapped.detection.gaps, memory))
-        written = await engine.summaries.write(live, gapped.detection.gaps, memory, evidence)
     embedder = engine.histories.embedder
+
+    def resolve() -> Resolution:
+        vectors = exchange_vectors(live.turns, memory, history.as_of(live.ref.first_seq), embedder)
+        return resolve_gaps(live.turns, gapped.detection.gaps, memory, vectors)
+
+    with stage("summary"):
+        resolution = await on_executor(resolve)
+        written = await engine.summaries.write(live, gapped.detection.gaps, memory, resolution.evidence)
     return summary_record(
         live,
         gapped.detection,
         memory,
+        resolution,
         written,
         memory_degraded=item.degraded,
         strategy=engine.config.strategy,

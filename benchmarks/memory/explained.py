@@ -16,7 +16,7 @@ from backscroll.benchmarks.memory.recall import BuiltMemory
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.gaps.stage import Detection
 from backscroll.operators.summary.build_record import summary_record
-from backscroll.operators.summary.evidence import resolve_gaps
+from backscroll.operators.summary.evidence import exchange_vectors, resolve_gaps
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.record import Summary
 from backscroll.operators.summary.stage import ExtractiveWriting
@@ -65,14 +65,17 @@ async def record_of(
     benchmark: Benchmark, strategy: str, row: WindowRow, gaps: Sequence[Gap], memory: BuiltMemory
 ) -> Summary:
     """The record of an annotated window with a verbatim memory, as a replay without a model makes it."""
-    window = benchmark.window(row)
-    evidence = resolve_gaps(window.turns, gaps, memory.turns)
-    written = await ExtractiveWriting(ExtractiveSummarizer()).write(window, gaps, memory.turns, evidence)
-    embedder = benchmark.dialogues[row.dialogue].histories.embedder
+    window, dialogue = benchmark.window(row), benchmark.dialogues[row.dialogue]
+    embedder, history = dialogue.histories.embedder, dialogue.histories[dialogue.key]
+    vectors = exchange_vectors(window.turns, memory.turns, history.as_of(window.ref.first_seq), embedder)
+    resolution = resolve_gaps(window.turns, gaps, memory.turns, vectors)
+    writing = ExtractiveWriting(ExtractiveSummarizer())
+    written = await writing.write(window, gaps, memory.turns, resolution.evidence)
     return summary_record(
         window,
         Detection(tuple(gaps), "benchmark"),
         memory.turns,
+        resolution,
         written,
         strategy=strategy,
         embedding=embedder.name if embedder else "none",

@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from backscroll.operators.summary.citations import quoted_in_brackets
 from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary
 
 __all__ = ["card", "print_card", "shown"]
@@ -24,7 +25,7 @@ def print_card(console: Console, body: bytes, zone: tzinfo = UTC, zone_name: str
 
 
 def card(summary: Summary, zone: tzinfo = UTC, zone_name: str = "UTC") -> Panel:
-    """A card with channel, period, summary, and each resolved gap with the message that explains it.
+    """A card with channel, period, summary, and what explains the gaps that the summary does not explain.
 
     Its times are in `zone`; those in the text of the summary are in the zone that it was written with.
     """
@@ -40,8 +41,8 @@ def card(summary: Summary, zone: tzinfo = UTC, zone_name: str = "UTC") -> Panel:
         style="dim",
     )
     parts: list[RenderableType] = [Text(shown(summary.summary))]
-    if resolved := _resolved(summary, zone):
-        parts += [Text(), resolved]
+    if explained := _explained(summary, zone):
+        parts += [Text(), explained]
     return Panel(
         Group(*parts),
         title=title,
@@ -52,14 +53,19 @@ def card(summary: Summary, zone: tzinfo = UTC, zone_name: str = "UTC") -> Panel:
     )
 
 
-def _resolved(summary: Summary, zone: tzinfo) -> Table | None:
+def _explained(summary: Summary, zone: tzinfo) -> Table | None:
+    """Gaps with the messages that explain them, each once; those in the summary's brackets are left out."""
     memory = {entry.id: entry for entry in summary.memory}
+    printed = set(quoted_in_brackets(summary))
     table = Table.grid(padding=(0, 2))
     table.add_column(ratio=2)
     table.add_column(ratio=3)
     for gap in summary.gaps:
-        for message_id in gap.evidence:
-            table.add_row(_needs(gap), _message(memory[message_id], zone))
+        explaining = (memory[message_id] for message_id in gap.evidence)
+        for entry in sorted(explaining, key=lambda entry: entry.seq):
+            if entry.seq not in printed:
+                table.add_row(_needs(gap), _message(entry, zone))
+                printed.add(entry.seq)
     return table if table.row_count else None
 
 

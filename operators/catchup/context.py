@@ -21,7 +21,7 @@ from backscroll.operators.memory.request import MemoryParameters, MemoryRequest,
 from backscroll.operators.memory.verbatim import build_verbatim
 from backscroll.operators.messages import Turn
 from backscroll.operators.stream.windows import Window
-from backscroll.operators.summary.evidence import resolve_gaps
+from backscroll.operators.summary.evidence import exchange_vectors, resolve_gaps
 from backscroll.operators.summary.record import Summary
 
 __all__ = ["ContextFinder", "EarlierMessage", "from_record", "from_threads"]
@@ -104,13 +104,14 @@ class ContextFinder:
         request = MemoryRequest(window.turns, gaps, history, self.parameters)
         memory = [
             *build_verbatim(self.strategy, request).turns,
-            *(MemoryTurn(turn, None, turn.tokens) for turn in list(nearby)[-_NEARBY:] if not turn.deleted),
+            *(MemoryTurn(turn, None, turn.tokens) for turn in list(nearby)[-_NEARBY:]),
         ]
-        evidence = resolve_gaps(window.turns, gaps, memory)
+        memory = [entry for entry in memory if not entry.turn.deleted]
+        vectors = exchange_vectors(window.turns, memory, history, self.parameters.embedder)
+        evidence = resolve_gaps(window.turns, gaps, memory, vectors).evidence
         return {
-            gaps[index].utterance: EarlierMessage(entry.turn, text)
-            for index, (entry, text) in evidence.items()
-            if not entry.turn.deleted
+            gaps[index].utterance: EarlierMessage(found.entry.turn, found.quote)
+            for index, (found, *_) in evidence.items()
         }
 
 

@@ -53,7 +53,10 @@ def remember_evidence(request: MemoryRequest, ranker: Ranker, among: Excerpt) ->
         gap = int(best[entry.seq]) if request.gaps else None
         ranks[gap] = rank = ranks.get(gap, 0) + 1
         score = round(float(probability[entry.seq]) ** 0.5, 4)
-        taken.append(MemoryTurn(among.turn(entry.seq), entry.span, entry.tokens, gap, rank, score))
+        odds_by_gap = evidence.relevance[:, entry.seq] if request.gaps else ()
+        relevance = tuple(round(float(value), 3) for value in odds_by_gap)
+        turn = among.turn(entry.seq)
+        taken.append(MemoryTurn(turn, entry.span, entry.tokens, gap, rank, score, relevance))
     return tuple(sorted(taken, key=lambda item: item.turn.seq))
 
 

@@ -84,7 +84,8 @@ class MemoryTurn:
     """A turn in memory, or the characters `span` of its text.
 
     `gap` is the index of the gap it was taken for, `rank` its rank for that gap (or in the
-    strategy's own order), from 1, and `score` what it was ranked by.
+    strategy's own order), from 1, and `score` what it was ranked by. `relevance` has the log-odds that
+    it answers each gap, if the strategy estimates them.
     """
 
     turn: Turn
@@ -93,6 +94,7 @@ class MemoryTurn:
     gap: int | None = None
     rank: int = 1
     score: float = 0.0
+    relevance: tuple[float, ...] = ()
 
     @property
     def text(self) -> str:
@@ -185,13 +187,22 @@ class MemoryRef:
     gap: int | None
     rank: int
     score: float
+    relevance: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, entry: MemoryTurn) -> MemoryRef:
         """A reference to a turn in memory."""
-        return cls(entry.turn.seq, entry.span, entry.tokens, entry.gap, entry.rank, entry.score)
+        return cls(
+            entry.turn.seq,
+            entry.span,
+            entry.tokens,
+            entry.gap,
+            entry.rank,
+            entry.score,
+            entry.relevance,
+        )
 
     def read(self, history: ChannelHistory) -> MemoryTurn:
         """The turn in memory, with its text from the history."""
         (turn,) = history.turns(self.seq, self.seq)
-        return MemoryTurn(turn, self.span, self.tokens, self.gap, self.rank, self.score)
+        return MemoryTurn(turn, self.span, self.tokens, self.gap, self.rank, self.score, self.relevance)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.gaps.stage import Detection
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.stream.windows import Window
+from backscroll.operators.summary.evidence import Evidence, Resolution
 from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary, WindowEntry, summary_id
 from backscroll.operators.summary.record_size import fitted
 from backscroll.operators.summary.stage import Written
@@ -19,6 +20,7 @@ def summary_record(
     window: Window,
     detection: Detection,
     memory: Sequence[MemoryTurn],
+    resolution: Resolution,
     written: Written,
     *,
     memory_degraded: str | None = None,
@@ -26,11 +28,16 @@ def summary_record(
     embedding: str,
     timings_ms: dict[str, float],
 ) -> Summary:
-    """The record of a window, built from the result of each stage, small enough for a broker."""
+    """The record of a window, built from the result of each stage, small enough for a broker.
+
+    It lists only gaps that a reader may ask about. The others served as queries for the memory.
+    """
     ref = window.ref
     usage = detection.usage + written.usage
     degraded = detection.degraded, memory_degraded, written.degraded
     reasons = dict.fromkeys(reason for reason in degraded if reason)
+    listed = sorted(resolution.asked)
+    places = {index: place for place, index in enumerate(listed)}
     record = Summary(
         summary_id=summary_id(ref, strategy),
         revision=ref.revision,
@@ -41,8 +48,8 @@ def summary_record(
         strategy=strategy,
         window=_window_entry(window),
         summary=written.text,
-        gaps=[_gap_entry(gap, written.evidence.get(index)) for index, gap in enumerate(detection.gaps)],
-        memory=[_memory_entry(entry) for entry in memory],
+        gaps=[_gap_entry(detection.gaps[index], resolution.evidence.get(index, ())) for index in listed],
+        memory=[_memory_entry(entry, places) for entry in memory],
         tokens={
             "memory": sum(entry.tokens for entry in memory),
             "prompt": usage.prompt,
@@ -72,18 +79,19 @@ def _window_entry(window: Window) -> WindowEntry:
     )
 
 
-def _gap_entry(gap: Gap, evidence: MemoryTurn | None) -> GapEntry:
+def _gap_entry(gap: Gap, evidence: Sequence[Evidence]) -> GapEntry:
     return GapEntry(
         utterance=gap.utterance,
         quote=gap.quote,
         reason=gap.reason,
         query=gap.query,
         keywords=list(gap.keywords),
-        evidence=[] if evidence is None else [evidence.turn.id],
+        evidence=[one.entry.turn.id for one in evidence],
     )
 
 
-def _memory_entry(entry: MemoryTurn) -> MemoryEntry:
+def _memory_entry(entry: MemoryTurn, places: Mapping[int, int]) -> MemoryEntry:
+    """An entry of the memory; `places` are the listed gaps, so that it names no gap that is not listed."""
     turn = entry.turn
     return MemoryEntry(
         id=turn.id,
@@ -93,7 +101,7 @@ def _memory_entry(entry: MemoryTurn) -> MemoryEntry:
         text=entry.text,
         span=entry.span,
         tokens=entry.tokens,
-        gap=entry.gap,
+        gap=None if entry.gap is None else places.get(entry.gap),
         rank=entry.rank,
         score=entry.score,
         permalink=turn.permalink,

@@ -18,7 +18,7 @@ from backscroll.operators.language.sentences import sentences
 from backscroll.operators.messages import Turn
 from backscroll.operators.summary.record import MemoryEntry, Summary
 
-__all__ = ["Passage", "passages"]
+__all__ = ["Passage", "passages", "quoted_in_brackets"]
 
 _MOST = 3  # messages of one sentence
 _LEAST_SHARE = 0.25  # of a sentence's weight, for one more message
@@ -61,6 +61,13 @@ def passages(summary: Summary, turns: Sequence[Turn], zone: tzinfo = UTC) -> tup
             seqs = overlap.cited(line.group()[start:end])
             found.append(Passage(line.start() + start, line.start() + end, seqs))
     return tuple(found)
+
+
+def quoted_in_brackets(summary: Summary) -> frozenset[int]:
+    """The turns (by `seq`) in memory that an extractive summary quotes in brackets."""
+    if summary.kind != "extractive":
+        return frozenset()
+    return frozenset(entry.seq for entry in summary.memory if any(_notes(summary.summary, 0, entry, UTC)))
 
 
 def _said(line: str, turns: Sequence[Turn], zone: tzinfo) -> tuple[int, Turn] | None:
@@ -115,7 +122,9 @@ def _notes(text: str, start: int, entry: MemoryEntry, zone: tzinfo) -> Iterator[
     for match in head.finditer(text, start):
         if not _may_be(match[1], entry.ts):
             continue
-        ends = [at for at in _all(text, "]", match.end()) if text[match.end() : at] in words_]
+        ends = [
+            at for at in _all(text, "]", match.end()) if text[match.end() : at].removesuffix(" …") in words_
+        ]
         if ends:
             yield match.start(), ends[-1] + 1, match[1] != _clock(entry.ts, zone), entry.seq
 

@@ -1,90 +1,195 @@
-"""Finds the turn in memory that resolves a gap, if there is one: it shares the gap's rare words.
+"""Explains gaps: which turns in memory say what an utterance leaves open, and whether to show them.
 
-The turn's score and its rank for the gap count as well. A weak match is not used as evidence,
-because a wrong explanation is worse than none.
+Two additive models in `evidence.json`, made by `training.evidence.train`, decide. `asked` says whether a
+reader would ask about a gap, and `evidence` whether a turn in memory explains it. Evidence is an
+exchange, such as a question and its answer: the best turn, and a second one of the same conversation if
+it is about as likely. It is given only if it is likely enough to be right, because a wrong explanation
+is worse than none.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import log
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
 
 from backscroll.operators.gaps.gap import Gap
+from backscroll.operators.history.channel import AsOf
+from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.language.lexicon import words
-from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.language.sentences import sentences
+from backscroll.operators.memory.additive import AdditiveModel
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
+from backscroll.operators.summary.evidence_features import Exchange, ExchangeVectors
 
-__all__ = ["GapEvidence", "resolve_gaps"]
+__all__ = ["WEIGHTS", "Evidence", "EvidenceModels", "Resolution", "exchange_vectors", "resolve_gaps"]
 
-_LEAST = 1.1
-_OWN_GAP, _RARE_WORDS = 0.2, 0.5
-_QUOTE_CHARACTERS = 160
+WEIGHTS = Path(__file__).with_name("evidence.json")
 
-GapEvidence = tuple[MemoryTurn, str]
-"""A turn in memory and the verbatim sentences of it that say most about the gap."""
+_ASKED = 0.08  # least probability that a reader asks, of a gap that is explained
+_OPEN = 0.25  # the same, of a gap that is listed without an explanation
+_SURE = 0.42  # least sum of the probabilities of the turns shown
+_SECOND = 0.2  # least probability of a second turn, as a share of the first one's
+_CONVERSATION = 8  # turns between the two
+_QUOTE = 160  # characters of a turn
+_REPEATED = 0.5  # weight of a word that the utterance has, too
+
+Probabilities = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A turn in memory that explains a gap, and the verbatim part of it that informs most."""
+
+    entry: MemoryTurn
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What explains the gaps of a window, by the gap's index, and the gaps that a reader may ask about.
+
+    Evidence is one or two turns, the more likely one first. A gap that is explained counts as asked.
+    """
+
+    evidence: Mapping[int, tuple[Evidence, ...]]
+    asked: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceModels:
+    """The models of one form: with or without vectors, for a memory with or without scores."""
+
+    asked: AdditiveModel
+    evidence: AdditiveModel
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any], form: str) -> EvidenceModels:
+        """Read the JSON of a form."""
+        return cls(AdditiveModel.from_json(row["asked"]), AdditiveModel.from_json(row["evidence"][form]))
+
+    @classmethod
+    @cache
+    def shipped(cls, form: str) -> EvidenceModels:
+        """The packaged models of a form, a key of `training.evidence.train.FORMS`."""
+        return cls.from_json(orjson.loads(WEIGHTS.read_bytes()), form)
+
+    @classmethod
+    def fitting(cls, exchange: Exchange) -> EvidenceModels:
+        """The packaged models for what is known about a window and its memory."""
+        form = "words" if exchange.vectors is None else "vectors"
+        return cls.shipped(form if exchange.ranked else f"{form}_unranked")
+
+
+def exchange_vectors(
+    window: Sequence[Turn], memory: Sequence[MemoryTurn], history: AsOf, embedder: Embedder | None
+) -> ExchangeVectors | None:
+    """The vectors of a window and its memory; None without an embedder.
+
+    Turns in memory that are not in the history are embedded.
+    """
+    if embedder is None or not history.has_vectors or not memory:
+        return None
+    turns = [entry.turn for entry in memory]
+    known = [position for position, turn in enumerate(turns) if turn.seq < history.before_seq]
+    new = [position for position, turn in enumerate(turns) if turn.seq >= history.before_seq]
+    vectors = np.zeros((len(turns), embedder.dimensions), np.float32)
+    if known:
+        vectors[known] = history.turn_vectors([turns[position].seq for position in known])
+    if new:
+        vectors[new] = embedder.embed_passages([turns[position].rendered for position in new])
+    return ExchangeVectors(history.window_vectors(window, embedder), vectors)
 
 
 def resolve_gaps(
-    window: Sequence[Turn], gaps: Sequence[Gap], memory: Sequence[MemoryTurn]
-) -> Mapping[int, GapEvidence]:
-    """The evidence for each gap that has any, by the gap's index; `window` holds the window's turns."""
-    if not gaps:
-        return {}
-    readings = {reading.turn.id: reading for reading in analyse_turns(window)}
-    memory = [entry for entry in memory if entry.text.strip()]
-    remembered = [
-        _stems(reading)
-        for reading in analyse_turns([replace(entry.turn, text=entry.text) for entry in memory])
-    ]
-    texts = [*map(_stems, readings.values()), *remembered]
-    frequency = Counter(stem for stems in texts for stem in stems)
-    rarity = {stem: log((len(texts) + 1) / count) for stem, count in frequency.items()}
-    authors = {word.stem for reading in readings.values() for word in words(reading.turn.author.name)}
-    found = {}
+    window: Sequence[Turn],
+    gaps: Sequence[Gap],
+    memory: Sequence[MemoryTurn],
+    vectors: ExchangeVectors | None = None,
+    models: EvidenceModels | None = None,
+) -> Resolution:
+    """Explain the gaps of a window that its memory explains.
+
+    Args:
+        window: the window's turns.
+        gaps: the window's gaps.
+        memory: the turns in memory, in channel order.
+        vectors: the vectors of window and memory, as `exchange_vectors` returns them.
+        models: other models than the packaged ones.
+    """
+    written = [position for position, entry in enumerate(memory) if entry.text.strip()]
+    if vectors is not None:
+        vectors = ExchangeVectors(vectors.window, vectors.memory[written])
+    exchange = Exchange(window, [memory[position] for position in written], vectors)
+    models = models or EvidenceModels.fitting(exchange)
+    evidence, asked = dict[int, tuple[Evidence, ...]](), set[int]()
     for index, gap in enumerate(gaps):
-        if gap.utterance not in readings or not memory:
+        if gap.utterance not in exchange.places:
             continue
-        wanted = _wanted(gap, readings[gap.utterance]) - authors
-        scored = []
-        said = readings[gap.utterance].turn.text.split()
-        for entry, stems in zip(memory, remembered, strict=True):
-            if entry.text.split() == said:  # the same words explain nothing
-                continue
-            shared = sum(rarity[stem] for stem in stems & wanted)
-            strength = _RARE_WORDS * shared / (3 + log(2 + len(stems)))
-            if entry.gap == index:
-                strength += entry.score + _OWN_GAP / entry.rank**0.5
-            scored.append((strength, entry.turn.seq, entry))
-        strength, _, best = max(scored, key=lambda item: item[:2], default=(0.0, 0, None))
-        if best is not None and strength >= _LEAST:
-            found[index] = best, _best_sentences(best.text, wanted, rarity)
-    return found
+        probability = float(_probability(models.asked.score(exchange.asked(gap)))[0])
+        if probability >= _OPEN:
+            asked.add(index)
+        if probability < _ASKED or not exchange.memory:
+            continue
+        likely = _probability(models.evidence.score(exchange.evidence(gap, index)))
+        if chosen := _chosen(exchange, gap, likely):
+            evidence[index] = tuple(Evidence(exchange.memory[at], _quote(exchange, at, gap)) for at in chosen)
+    return Resolution(evidence, frozenset(asked | evidence.keys()))
 
 
-def _stems(reading: AnalysedTurn) -> set[str]:
-    return {word.stem for word in reading.content}
+def _chosen(exchange: Exchange, gap: Gap, likely: Probabilities) -> list[int]:
+    """The positions in memory of the evidence, best first; none if it is not likely enough to be right."""
+    said = exchange.window[exchange.places[gap.utterance]].text.split()
+    same = [entry.text.split() == said for entry in exchange.memory]  # the same words explain nothing
+    likely = np.where(same, 0.0, likely)
+    best, *others = np.argsort(-likely, kind="stable").tolist()
+    seq = exchange.memory[best].turn.seq
+    near = (at for at in others if abs(exchange.memory[at].turn.seq - seq) <= _CONVERSATION)
+    second = next((at for at in near if likely[at] >= _SECOND * likely[best] > 0), None)
+    chosen = [best] if second is None else [best, second]
+    return chosen if likely[chosen].sum() >= _SURE else []
 
 
-def _wanted(gap: Gap, utterance: AnalysedTurn) -> set[str]:
-    says_something = utterance.lexicon.says_something
-    return {word.stem for word in words(gap.text) if says_something(word)}
+def _probability(odds: Probabilities) -> Probabilities:
+    likely: Probabilities = 1 / (1 + np.exp(-odds))
+    return likely
 
 
-def _best_sentences(text: str, wanted: set[str], rarity: Mapping[str, float]) -> str:
-    """The sentence with the rarest shared words and, while it stays short, its neighbours."""
+def _quote(exchange: Exchange, position: int, gap: Gap) -> str:
+    """The consecutive sentences, if they are short, that say most; what the utterance says counts less.
+
+    A sentence that is too long is cut at a word and ends in an ellipsis.
+    """
+    text = exchange.memory[position].text.strip()
+    if len(text) <= _QUOTE:
+        return text
+    utterance = {word.stem for word in words(exchange.window[exchange.places[gap.utterance]].text)}
     spans = sentences(text) or ((0, len(text)),)
 
-    def weight(index: int) -> float:
-        stems = {word.stem for word in words(text[slice(*spans[index])])}
-        return sum(rarity.get(stem, 0.0) for stem in stems & wanted)
+    def weight(quote: str) -> float:
+        stems = sorted({word.stem for word in words(quote)})
+        return sum(
+            exchange.rarity.get(stem, 0.0) * (_REPEATED if stem in utterance else 1.0) for stem in stems
+        )
 
-    first = last = max(range(len(spans)), key=lambda index: (weight(index), -index))
-    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _QUOTE_CHARACTERS:
-        last += 1
-    while first > 0 and spans[last][1] - spans[first - 1][0] <= _QUOTE_CHARACTERS:
-        first -= 1
-    return text[spans[first][0] : spans[last][1]]
+    quotes = [
+        _shortened(text[spans[first][0] : spans[last][1]])
+        for first in range(len(spans))
+        for last in range(first, len(spans))
+        if last == first or spans[last][1] - spans[first][0] <= _QUOTE
+    ]
+    return max(quotes, key=weight)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _QUOTE:
+        return text
+    head = text[: _QUOTE - 2]
+    return (head.rsplit(None, 1)[0] if " " in head[_QUOTE // 2 :] else head) + " …"

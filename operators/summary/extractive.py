@@ -1,10 +1,11 @@
 """An extractive digest, written without a model: what was said, and the earlier messages it refers to.
 
 The salient utterances appear in window order, one per line: time (with month and day if the window
-spans several days, and with the year if it spans several years), author and verbatim sentences. Each
+spans several days, and with the year if it spans several years), author and verbatim sentences. A
 span that presupposes something is followed by its evidence in brackets: author, time and verbatim
-sentences of the earlier message. The program adds no words of its own. If a message is too long to
-quote whole sentences, only its beginning is quoted, with an ellipsis.
+sentences of each earlier message, if they leave enough room for the window itself. The program adds no
+words of its own. If a message is too long to quote whole sentences, only its beginning is quoted, with
+an ellipsis.
 """
 
 from __future__ import annotations
@@ -19,25 +20,17 @@ from backscroll.operators.language.lexicon import words
 from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.language.tokens import count, decode, encode
-from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
-from backscroll.operators.summary.evidence import GapEvidence
+from backscroll.operators.summary.evidence import Evidence
 from backscroll.operators.summary.times import time_format
 
-__all__ = ["Digest", "ExtractiveSummarizer"]
+__all__ = ["ExtractiveSummarizer"]
 
 _LEAST_LINE = 10  # tokens: time, name and a few words
-_RESOLVED = 0.3  # what evidence adds to the salience of an utterance
+_RESOLVED = 0.1  # what evidence adds to the salience of an utterance
+_MOST_NOTES = 0.25  # of all tokens
 _NAME = 40  # characters
 _WORD = re.compile(r"\S+")
-
-
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """The text, and for each gap that it resolves (by index) the memory turn that it quotes."""
-
-    text: str
-    evidence: Mapping[int, MemoryTurn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +58,8 @@ class ExtractiveSummarizer:
     name: str = field(default="extractive", init=False)
 
     def summarize(
-        self, turns: Sequence[Turn], gaps: Sequence[Gap], evidence: Mapping[int, GapEvidence]
-    ) -> Digest:
+        self, turns: Sequence[Turn], gaps: Sequence[Gap], evidence: Mapping[int, Sequence[Evidence]]
+    ) -> str:
         """The digest of a window; it has at least one line unless the window has no words.
 
         Args:
@@ -87,12 +80,12 @@ class ExtractiveSummarizer:
         self,
         candidates: Iterable[_Candidate],
         gaps: Sequence[Gap],
-        evidence: Mapping[int, GapEvidence],
+        evidence: Mapping[int, Sequence[Evidence]],
         clock: str,
-    ) -> Digest:
+    ) -> str:
         """Take the best candidates until the budget is used up, and put them in window order."""
-        lines, used, said = list[tuple[int, str]](), dict[int, MemoryTurn](), set[str]()
-        left = self.max_tokens
+        lines, said, noted = list[tuple[int, str]](), set[str](), set[int]()
+        left, left_for_notes = self.max_tokens, int(_MOST_NOTES * self.max_tokens)
         for candidate in candidates:
             if left < _LEAST_LINE:
                 break
@@ -101,42 +94,41 @@ class ExtractiveSummarizer:
             repeats = len(spoken & said) > 0.8 * len(spoken)
             if lines and (candidate.score <= 0 or repeats):
                 continue
-            head = self._head(turn, clock)
-            line = None
+            head, line = self._head(turn, clock), None
             if index is not None:
-                line = self._line(head, turn, left, (gaps[index], evidence[index]))
-            if line is None:  # no evidence, or no room for it
-                index, line = None, self._line(head, turn, left, None)
+                new = [one for one in evidence[index] if one.entry.turn.seq not in noted]
+                new.sort(key=lambda one: one.entry.turn.seq)
+                note = "".join(self._note(one, turn) for one in new)
+                if note and count(note) <= left_for_notes:
+                    line = self._line(head, turn, left, gaps[index].quote, note)
+                if line is not None:
+                    left_for_notes -= count(note)
+                    noted |= {one.entry.turn.seq for one in new}
+            line = line or self._line(head, turn, left)
             if line is None:
                 continue
             lines.append((turn.seq, line))
             left -= count(line + "\n")
             said |= spoken
-            if index is not None:
-                used[index] = evidence[index][0]
         if not lines:
             turns = [candidate.turn for candidate in candidates][:1]
             lines = [(turn.seq, self._beginning(self._head(turn, clock), turn)) for turn in turns]
-        return Digest("\n".join(line for _, line in sorted(lines)), used)
+        return "\n".join(line for _, line in sorted(lines))
 
     def _head(self, turn: Turn, clock: str) -> str:
         return f"{turn.ts.astimezone(self.zone):{clock}} {_name(turn)}:"
 
-    def _note(self, evidence: GapEvidence, turn: Turn) -> str:
+    def _note(self, evidence: Evidence, turn: Turn) -> str:
         """Evidence in brackets: author, time (with the date if it is another day) and verbatim words."""
-        earlier, quote = evidence[0].turn, evidence[1]
+        earlier = evidence.entry.turn
         said, day = earlier.ts.astimezone(self.zone), turn.ts.astimezone(self.zone).date()
         clock = "%H:%M" if said.date() == day else "%Y-%m-%d %H:%M"
-        return f" [{_name(earlier)}, {said:{clock}}: {quote}]"
+        return f" [{_name(earlier)}, {said:{clock}}: {evidence.quote}]"
 
-    def _line(self, head: str, turn: Turn, left: int, needs: tuple[Gap, GapEvidence] | None) -> str | None:
-        """One utterance with its evidence, whole or in part; None if none of it fits."""
-        quoted, note = None, ""
-        if needs is not None:
-            gap, evidence = needs
-            start = turn.text.find(gap.quote)
-            quoted = (start, start + len(gap.quote)) if start >= 0 else None
-            note = self._note(evidence, turn)
+    def _line(self, head: str, turn: Turn, left: int, quote: str = "", note: str = "") -> str | None:
+        """One utterance, whole or in part, with a note behind the quote; None if none of it fits."""
+        start = turn.text.find(quote) if note else -1
+        quoted = (start, start + len(quote)) if start >= 0 else None
         for first, last in _extents(turn.text, quoted):
             at = last if quoted is None else min(max(quoted[1], first), last)
             line = " ".join(f"{head} {turn.text[first:at]}{note}{turn.text[at:last]}".split())

@@ -19,7 +19,7 @@ from backscroll.operators.llm.protocol import LLM, LLMError, ModelAnswer, Prompt
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.runtime.calls import on_executor
 from backscroll.operators.stream.windows import Window
-from backscroll.operators.summary.evidence import GapEvidence
+from backscroll.operators.summary.evidence import Evidence
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.unsupported import unsupported_spans
 
@@ -40,12 +40,11 @@ class WrittenSummary(ModelAnswer):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A summary's text and kind; `evidence` maps each gap that it resolves to a memory turn."""
+    """A summary's text and kind."""
 
     text: str
     kind: Literal["extractive", "abstractive"]
     model: str
-    evidence: Mapping[int, MemoryTurn] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     degraded: str | None = None
     unsupported: tuple[str, ...] = ()
@@ -59,7 +58,7 @@ class SummaryStage(Protocol):
         window: Window,
         gaps: Sequence[Gap],
         memory: Sequence[MemoryTurn],
-        evidence: Mapping[int, GapEvidence],
+        evidence: Mapping[int, Sequence[Evidence]],
     ) -> Written:
         """Write the summary.
 
@@ -67,7 +66,7 @@ class SummaryStage(Protocol):
             window: the window, with its turns.
             gaps: the window's gaps.
             memory: earlier turns, in channel order.
-            evidence: by gap index, the turn in memory that resolves the gap, if there is one.
+            evidence: by gap index, what in memory resolves the gap; nothing for most gaps.
         """
         ...
 
@@ -83,12 +82,12 @@ class ExtractiveWriting:
         window: Window,
         gaps: Sequence[Gap],
         memory: Sequence[MemoryTurn],
-        evidence: Mapping[int, GapEvidence],
+        evidence: Mapping[int, Sequence[Evidence]],
     ) -> Written:
         """Write the digest."""
         del memory  # the useful part is in the evidence
-        digest = await on_executor(lambda: self.summarizer.summarize(window.turns, gaps, evidence))
-        return Written(digest.text, "extractive", self.summarizer.name, digest.evidence)
+        text = await on_executor(lambda: self.summarizer.summarize(window.turns, gaps, evidence))
+        return Written(text, "extractive", self.summarizer.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ class ModelWriting:
         window: Window,
         gaps: Sequence[Gap],
         memory: Sequence[MemoryTurn],
-        evidence: Mapping[int, GapEvidence],
+        evidence: Mapping[int, Sequence[Evidence]],
     ) -> Written:
         """Write the summary, or the extractive one with the reason in `degraded`.
 
@@ -136,11 +135,10 @@ class ModelWriting:
                 raise
             digest = await self.extractive.write(window, gaps, memory, evidence)
             return replace(digest, usage=err.usage, degraded=fallback_reason("summary", err))
-        digest = await self.extractive.write(window, gaps, memory, evidence)
         if unsupported and self.replace_unsupported:
+            digest = await self.extractive.write(window, gaps, memory, evidence)
             return replace(digest, usage=usage, degraded="summary: unsupported")
-        # A gap counts as resolved if the digest would quote its evidence, even if a model wrote the summary.
-        return Written(text, "abstractive", self.model, digest.evidence, usage, None, unsupported)
+        return Written(text, "abstractive", self.model, usage, None, unsupported)
 
     async def _ask(
         self, window: Window, memory: Sequence[MemoryTurn], unsupported: Sequence[str] = ()

@@ -24,7 +24,7 @@ from backscroll.operators.history.store import StoredSummary
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowRef
-from backscroll.operators.summary.evidence import resolve_gaps
+from backscroll.operators.summary.evidence import Evidence
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary, WindowEntry, summary_id
 from backscroll.web.access import Access
@@ -104,7 +104,8 @@ class Chat:
             at, quote, seq = gap
             gaps = [Gap(turns[at].id, quote, "It is not said which.", f"what {quote} is", ("pump",))]
             memory = [MemoryTurn(self.turn(key, seq), None, 10, 0, 1, 5.0)]
-        digest = ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, memory))
+        evidence = {at: (Evidence(entry, entry.text),) for at, entry in enumerate(memory)}
+        digest = ExtractiveSummarizer().summarize(turns, gaps, evidence)
         record = Summary(
             summary_id(window.ref, "backscroll"),
             revision,
@@ -121,7 +122,7 @@ class Chat:
                 turns[-1].ts,
                 window.tokens,
             ),
-            digest.text if text is None else text,
+            digest if text is None else text,
             [
                 GapEntry(
                     one.utterance, one.quote, one.reason, one.query, list(one.keywords), [memory[0].turn.id]

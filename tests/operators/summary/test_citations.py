@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
-from backscroll.operators.summary.citations import passages
-from backscroll.operators.summary.evidence import resolve_gaps
+from backscroll.operators.summary.citations import passages, quoted_in_brackets
+from backscroll.operators.summary.evidence import Evidence
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary, WindowEntry
 from support.building import START, turn
 
 EARLIER = turn(0, "The pump at berth seven leaks oil [since Friday].", "Ana: the first", 0)
+EVIDENCE = {0: (Evidence(MemoryTurn(EARLIER, None, 9), EARLIER.text),)}
 TURNS = [
     turn(5, "Lunch is at noon.", "Ben"),
     turn(6, "The old one is fixed. Everything else can wait.", "Cem"),
@@ -39,15 +40,32 @@ def cited(summary: Summary, turns: list[Turn] = TURNS) -> list[tuple[str, tuple[
 
 def test_a_line_leads_to_its_message_and_its_brackets_to_the_earlier_one() -> None:
     gap = Gap("m6", "The old one", "Which?", "what leaks: the pump at berth seven", ("pump",))
-    digest = ExtractiveSummarizer().summarize(
-        TURNS[:2], [gap], resolve_gaps(TURNS[:2], [gap], [MemoryTurn(EARLIER, None, 9, 0, 1, 2.0)])
-    )
-    assert cited(record(digest.text, TURNS[:2]), TURNS[:2]) == [
+    text = ExtractiveSummarizer().summarize(TURNS[:2], [gap], EVIDENCE)
+    assert cited(record(text, TURNS[:2]), TURNS[:2]) == [
         ("Lunch is at noon.", (5,), False),
         ("The old one ", (6,), False),
         ("[Ana: the first, 09:00: The pump at berth seven leaks oil [since Friday].]", (0,), True),
         (" is fixed. Everything else can wait.", (6,), False),
     ]
+
+
+def test_a_shortened_quote_in_brackets_leads_to_its_message() -> None:
+    text = "09:06 Cem: The old one [Ana: the first, 09:00: The pump at berth …] is fixed."
+    assert cited(record(text)) == [
+        ("The old one ", (6,), False),
+        ("[Ana: the first, 09:00: The pump at berth …]", (0,), True),
+        (" is fixed.", (6,), False),
+    ]
+
+
+def test_the_messages_quoted_in_brackets_are_known_from_the_record_alone() -> None:
+    quoted = "09:06 Cem: The old one [Ana: the first, 09:00: The pump at berth seven …] is gone."
+    assert quoted_in_brackets(record(quoted)) == {0}
+    assert (
+        quoted_in_brackets(record("09:06 Cem: The old one [Ana: the first, 09:00: A crane] is gone."))
+        == set()
+    )
+    assert quoted_in_brackets(record(quoted, written=True)) == set()
 
 
 def test_the_words_tell_apart_two_lines_of_an_author_in_the_same_minute() -> None:
@@ -63,11 +81,9 @@ def test_lines_lead_to_their_messages_whatever_zone_they_were_written_in(
     zone: ZoneInfo, read: tzinfo
 ) -> None:
     gap = Gap("m6", "The old one", "Which?", "what leaks: the pump at berth seven", ("pump",))
-    evidence = resolve_gaps(TURNS[:2], [gap], [MemoryTurn(EARLIER, None, 9, 0, 1, 2.0)])
-    written = ExtractiveSummarizer(zone=zone).summarize(TURNS[:2], [gap], evidence)
-    here = ExtractiveSummarizer().summarize(TURNS[:2], [gap], evidence)
-    assert written.text != here.text
-    seqs = [(one.seqs, one.earlier) for one in passages(record(written.text, TURNS[:2]), TURNS[:2], read)]
+    written = ExtractiveSummarizer(zone=zone).summarize(TURNS[:2], [gap], EVIDENCE)
+    assert written != ExtractiveSummarizer().summarize(TURNS[:2], [gap], EVIDENCE)
+    seqs = [(one.seqs, one.earlier) for one in passages(record(written, TURNS[:2]), TURNS[:2], read)]
     assert seqs == [((5,), False), ((6,), False), ((0,), True), ((6,), False)]
 
 

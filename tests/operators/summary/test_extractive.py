@@ -14,7 +14,7 @@ from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.language.tokens import count
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
-from backscroll.operators.summary.evidence import resolve_gaps
+from backscroll.operators.summary.evidence import Evidence
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from support.building import turn
 
@@ -32,46 +32,39 @@ def normalised(text: str) -> str:
     return " ".join(text.split())
 
 
-def remembered(
-    entry: Turn,
-    *,
-    span: tuple[int, int] | None = None,
-    gap: int | None = 0,
-    rank: int = 1,
-    score: float = 1.0,
-) -> MemoryTurn:
-    """A turn in memory; with a score of 1 it is the evidence of its gap whatever its text."""
-    return MemoryTurn(entry, span, entry.tokens, gap, rank, score)
+def remembered(entry: Turn, quote: str | None = None) -> Evidence:
+    """A turn in memory as evidence, quoted in full or in part."""
+    return Evidence(MemoryTurn(entry, None, entry.tokens), entry.text if quote is None else quote)
 
 
 def digest_of(turns: Sequence[Turn], *, max_tokens: int = 200) -> str:
-    return ExtractiveSummarizer(max_tokens).summarize(turns, (), {}).text
+    return ExtractiveSummarizer(max_tokens).summarize(turns, (), {})
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[list[Turn], list[Gap], list[MemoryTurn]]:
-    memory = list[MemoryTurn]()
+def cases(draw: st.DrawFn) -> tuple[list[Turn], list[Gap], dict[int, tuple[Evidence, ...]]]:
+    memory = list[Evidence]()
     for seq in range(draw(st.integers(0, 4))):
         text = draw(texts.filter(str.strip))
         entry = turn(seq, text, draw(author), minute=draw(st.integers(0, 3000)))
         start = draw(st.integers(0, len(text) - 1))
         end = draw(st.integers(start + 1, len(text)))
-        span = (start, end) if draw(st.booleans()) and text[start:end].strip() else None
-        gap, rank = draw(st.none() | st.integers(0, 3)), draw(st.integers(1, 4))
-        memory.append(
-            remembered(entry, span=span, gap=gap, rank=rank, score=draw(st.just(1.0) | st.floats(-1, 1)))
-        )
+        memory.append(remembered(entry, text[start:end] if text[start:end].strip() else text))
     turns = [
         turn(seq, text, draw(author), minute=3000 + seq)
         for seq, text in enumerate(draw(st.lists(texts, min_size=1, max_size=6)), start=10)
     ]
-    gaps = list[Gap]()
-    for _ in range(draw(st.integers(0, 4))):
+    gaps, evidence = list[Gap](), dict[int, tuple[Evidence, ...]]()
+    for index in range(draw(st.integers(0, 4))):
         about = draw(st.sampled_from(turns))
         start = draw(st.integers(0, len(about.text)))
         quote = about.text[start : start + draw(st.integers(0, 12))] if draw(st.booleans()) else draw(texts)
         gaps.append(Gap(about.id, quote, "", draw(texts), tuple(draw(st.lists(word, max_size=2)))))
-    return turns, gaps, memory
+        if memory and draw(st.booleans()):
+            evidence[index] = tuple(
+                draw(st.lists(st.sampled_from(memory), min_size=1, max_size=2, unique=True))
+            )
+    return turns, gaps, evidence
 
 
 def said(line: str) -> tuple[str, str, list[str], list[tuple[str, ...]]]:
@@ -96,98 +89,77 @@ def in_order(pieces: Iterable[str], text: str) -> bool:
 @given(case=cases(), max_tokens=st.integers(24, 120))
 @settings(database=None, deadline=None, max_examples=200)
 def test_a_digest_holds_only_verbatim_words_of_window_and_memory(
-    case: tuple[list[Turn], list[Gap], list[MemoryTurn]], max_tokens: int
+    case: tuple[list[Turn], list[Gap], dict[int, tuple[Evidence, ...]]], max_tokens: int
 ) -> None:
-    turns, gaps, memory = case
-    digest = ExtractiveSummarizer(max_tokens).summarize(turns, gaps, resolve_gaps(turns, gaps, memory))
-    assert count(digest.text) <= max_tokens
-    assert all(entry in memory for entry in digest.evidence.values())
+    turns, gaps, evidence = case
+    text = ExtractiveSummarizer(max_tokens).summarize(turns, gaps, evidence)
+    assert count(text) <= max_tokens
 
-    seqs, quoted = list[int](), 0
-    for line in digest.text.split("\n") if digest.text else []:
+    seqs, quoted = list[int](), list[str]()
+    for line in text.split("\n") if text else []:
         time, name, pieces, notes = said(line)
         about = next(t for t in turns if f"{t.ts:%H:%M}" == time and t.author.name == name)
         assert in_order(pieces, normalised(about.text))
         assert any(pieces)
         seqs.append(about.seq)
         for who, when, words in notes:
-            quoted += 1
             assert words
             assert any(
-                entry.turn.author.name == who
-                and when.endswith(f"{entry.turn.ts:%H:%M}")
-                and words in normalised(entry.text)
-                for entry in digest.evidence.values()
+                one.entry.turn.author.name == who
+                and when.endswith(f"{one.entry.turn.ts:%H:%M}")
+                and words in normalised(one.entry.text)
+                for found in evidence.values()
+                for one in found
             )
+            quoted.append(words)
     assert seqs == sorted(set(seqs))
-    assert quoted == len(digest.evidence)
+    assert count("".join(quoted)) <= max_tokens / 4
     assert bool(seqs) == any(t.text.strip() for t in turns)
+
+
+GAP = Gap("m10", "it", "pronoun", "which pump is fixed", ("pump",))
 
 
 def test_evidence_follows_the_words_that_refer_to_it() -> None:
     entry = remembered(turn(3, "Lunch? We ordered the pump from Kelsund. It arrives on Friday."))
     turns = [turn(10, "Is it fixed? The pump still leaks.", "Ben")]
-    gaps = [Gap("m10", "it", "pronoun", "which pump is fixed", ("pump",))]
-    digest = ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, [entry]))
-    assert digest.text == (
+    assert ExtractiveSummarizer().summarize(turns, [GAP], {0: (entry,)}) == (
         "09:10 Ben: Is it [Ana, 09:03: Lunch? We ordered the pump from Kelsund. It arrives on Friday.] "
         "fixed? The pump still leaks."
     )
-    assert digest.evidence == {0: entry}
+
+
+def test_a_question_and_its_answer_explain_together_in_their_order() -> None:
+    question, answer = turn(3, "Which pump leaks?"), turn(4, "The one at quay four.", "Cem")
+    turns = [turn(10, "Is it fixed?", "Ben")]
+    evidence = {0: (remembered(answer), remembered(question))}
+    assert ExtractiveSummarizer().summarize(turns, [GAP], evidence) == (
+        "09:10 Ben: Is it [Ana, 09:03: Which pump leaks?] [Cem, 09:04: The one at quay four.] fixed?"
+    )
+
+
+def test_an_explanation_is_printed_once() -> None:
+    entry = remembered(turn(3, "The pump at quay four leaks."))
+    turns = [turn(10, "Is it fixed on Friday?", "Ben"), turn(11, "We must replace it on Monday.", "Cem")]
+    gaps = [GAP, Gap("m11", "it", "pronoun", "which pump is replaced", ("pump",))]
+    text = ExtractiveSummarizer().summarize(turns, gaps, {0: (entry,), 1: (entry,)})
+    assert text.count("[Ana, 09:03: The pump at quay four leaks.]") == 1
+    assert text.count("\n") == 1
 
 
 def test_evidence_of_another_day_has_its_date() -> None:
     entry = remembered(turn(3, "We ordered the pump."))
     turns = [turn(10, "Is it fixed?", "Ben", minute=24 * 60 + 5)]
-    gaps = [Gap("m10", "it", "", "which pump")]
-    assert ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, [entry])).text == (
+    assert ExtractiveSummarizer().summarize(turns, [GAP], {0: (entry,)}) == (
         "09:05 Ben: Is it [Ana, 2026-03-02 09:03: We ordered the pump.] fixed?"
     )
 
 
-def test_evidence_of_a_long_message_is_the_sentences_that_share_words_with_the_gap() -> None:
-    filler = "Nobody said a thing about that on the whole long afternoon, as far as anyone here can tell."
-    entry = remembered(turn(3, f"{filler} The pump is from Kelsund. {filler}"))
+def test_evidence_that_would_take_a_quarter_of_the_digest_is_not_quoted() -> None:
+    entry = remembered(turn(3, "We ordered the pump from Kelsund because the old one leaks oil. " * 2))
     turns = [turn(10, "Is it fixed?", "Ben")]
-    digest = ExtractiveSummarizer().summarize(
-        turns,
-        [Gap("m10", "it", "", "which pump")],
-        resolve_gaps(turns, [Gap("m10", "it", "", "which pump")], [entry]),
-    )
-    assert digest.text == f"09:10 Ben: Is it [Ana, 09:03: The pump is from Kelsund. {filler}] fixed?"
-
-
-def test_evidence_that_shares_nothing_with_the_gap_is_not_quoted() -> None:
-    turns = [turn(10, "Is it fixed?", "Ben")]
-    gaps = [Gap("m10", "it", "", "which pump")]
-    elsewhere, weak = remembered(turn(3, "Lunch at noon."), gap=1), remembered(turn(3, "Lunch"), score=0.2)
-    for memory in ([], [elsewhere], [weak]):
-        digest = ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, memory))
-        assert (digest.text, digest.evidence) == ("09:10 Ben: Is it fixed?", {})
-
-
-def test_a_message_without_text_is_not_evidence() -> None:
-    turns = [turn(10, "Is it fixed?", "Ben")]
-    gaps = [Gap("m10", "it", "", "which pump")]
-    digest = ExtractiveSummarizer().summarize(
-        turns, gaps, resolve_gaps(turns, gaps, [remembered(turn(3, ""))])
-    )
-    assert (digest.text, digest.evidence) == ("09:10 Ben: Is it fixed?", {})
-
-
-def test_an_utterance_whose_evidence_does_not_fit_is_quoted_without_it() -> None:
-    endless = remembered(turn(3, "the pump " * 150))
-    turns = [
-        turn(10, "We decided to replace it on Friday and to test the new valve on Monday.", "Ben"),
-        turn(11, "The lunch room is open."),
-    ]
-    gaps = [Gap("m10", "it", "", "which pump")]
-    digest = ExtractiveSummarizer().summarize(turns, gaps, resolve_gaps(turns, gaps, [endless]))
-    assert digest.text == (
-        "09:10 Ben: We decided to replace it on Friday and to test the new valve on Monday.\n"
-        "09:11 Ana: The lunch room is open."
-    )
-    assert digest.evidence == {}
+    assert "Kelsund" in ExtractiveSummarizer(200).summarize(turns, [GAP], {0: (entry,)})
+    assert ExtractiveSummarizer(100).summarize(turns, [GAP], {0: (entry,)}) == "09:10 Ben: Is it fixed?"
 
 
 def test_lines_are_in_window_order() -> None:
@@ -283,7 +255,7 @@ def test_times_are_of_the_zone_and_show_the_year_where_the_window_spans_two(
         at(1, "The pump at berth seven leaks oil.", datetime(2025, 12, 31, 22, 15, tzinfo=UTC)),
         at(2, "We ordered a new valve from Bergen.", last),
     ]
-    text = ExtractiveSummarizer(zone=zone).summarize(turns, (), {}).text
+    text = ExtractiveSummarizer(zone=zone).summarize(turns, (), {})
     assert text.split("\n") == [
         f"{heads[0]} Ana: The pump at berth seven leaks oil.",
         f"{heads[1]} Ana: We ordered a new valve from Bergen.",
@@ -294,10 +266,10 @@ def test_the_date_of_evidence_is_of_the_zone() -> None:
     earlier = at(0, "The pump leaks.", datetime(2026, 3, 2, 23, 30, tzinfo=UTC))
     later = at(1, "The old one is fixed.", datetime(2026, 3, 3, 1, 0, tzinfo=UTC))
     gap = Gap("m1", "The old one", "", "", ())
-    evidence = {0: (remembered(earlier), "The pump leaks.")}
-    assert ExtractiveSummarizer().summarize([later], [gap], evidence).text == (
+    evidence = {0: (remembered(earlier),)}
+    assert ExtractiveSummarizer().summarize([later], [gap], evidence) == (
         "01:00 Ana: The old one [Ana, 2026-03-02 23:30: The pump leaks.] is fixed."
     )
-    assert ExtractiveSummarizer(zone=OSLO).summarize([later], [gap], evidence).text == (
+    assert ExtractiveSummarizer(zone=OSLO).summarize([later], [gap], evidence) == (
         "02:00 Ana: The old one [Ana, 00:30: The pump leaks.] is fixed."
     )

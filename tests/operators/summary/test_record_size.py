@@ -15,6 +15,7 @@ from backscroll.operators.gaps.stage import Detection
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import ChannelKey
 from backscroll.operators.summary.build_record import summary_record
+from backscroll.operators.summary.evidence import Evidence, Resolution
 from backscroll.operators.summary.extractive import ExtractiveSummarizer
 from backscroll.operators.summary.record import GapEntry, MemoryEntry, Summary, WindowEntry
 from backscroll.operators.summary.record_size import MOST_BYTES, fitted
@@ -113,12 +114,13 @@ def test_a_million_characters_without_a_sentence_end_make_a_small_record() -> No
     for giant in turns:
         closed = window([giant])
         gaps = RulesDetector().detect(closed, max_gaps=8)
-        digest = ExtractiveSummarizer().summarize(closed.turns, gaps, {})
+        text = ExtractiveSummarizer().summarize(closed.turns, gaps, {})
         made = summary_record(
             closed,
             Detection(gaps, "rules"),
             [MemoryTurn(giant, None, giant.tokens, 0, 1, 0.5)],
-            Written(digest.text, "extractive", "extractive", digest.evidence),
+            Resolution({}, frozenset(range(len(gaps)))),
+            Written(text, "extractive", "extractive"),
             strategy="remember",
             embedding="none",
             timings_ms={},
@@ -150,13 +152,13 @@ def hostile_records(draw: st.DrawFn) -> Summary:
     gaps = [Gap(id_, text, query, text, (word,) * 99) for id_ in ids[: draw(st.sampled_from([1, 8, 256]))]]
     entries = draw(st.sampled_from([1, 250, 5_000]))
     recalled = [MemoryTurn(turns[n % 256], None, 5, n % len(gaps), n, 0.5) for n in range(entries)]
-    written = Written(
-        text, "abstractive", "m", dict.fromkeys(range(len(gaps)), recalled[0]), unsupported=(word,) * 99
-    )
+    written = Written(text, "abstractive", "m", unsupported=(word,) * 99)
+    evidence = dict.fromkeys(range(len(gaps)), (Evidence(recalled[0], text),))
     return summary_record(
         window(turns, key=ChannelKey(name, name)),
         Detection(tuple(gaps), "m"),
         recalled,
+        Resolution(evidence, frozenset(evidence)),
         written,
         strategy="remember",
         embedding="none",

@@ -1,0 +1,1 @@
+"""Train the models that choose the evidence of gaps."""
