@@ -34,7 +34,6 @@ from backscroll.operators.catchup.digest import (
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Period
 from backscroll.operators.catchup.rule_items import (
-    ANSWERS,
     CatchupItem,
     find_highlights,
     find_items,

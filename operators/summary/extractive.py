@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
+from backscroll.operators.acts.classifier import Acts, find_acts
+from backscroll.operators.acts.reading import read_messages
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.language.lexicon import words
-from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
-from backscroll.operators.language.sentences import sentences
+from backscroll.operators.language.salience import analyse_turns
 from backscroll.operators.language.tokens import count, decode, encode
 from backscroll.operators.messages import Turn
 from backscroll.operators.summary.evidence import Evidence
@@ -29,24 +30,31 @@ __all__ = ["ExtractiveSummarizer"]
 _LEAST_LINE = 10  # tokens: time, name and a few words
 _RESOLVED = 0.1  # what evidence adds to the salience of an utterance
 _MOST_NOTES = 0.25  # of all tokens
+_BOT = 0.4  # how much what bots say counts
+_QUOTE = 100  # characters; a sentence is extended to its neighbours up to this length
 _NAME = 40  # characters
 _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """An utterance that may get a line, and its gap if evidence was found for it."""
+    """An utterance that may get a line, what it does, and its gap if evidence was found for it."""
 
-    analysed: AnalysedTurn
+    acts: Acts
     gap: int | None
 
     @property
     def turn(self) -> Turn:
-        return self.analysed.turn
+        return self.acts.message.turn
 
     @property
     def score(self) -> float:
-        return self.analysed.salience + _RESOLVED * (self.gap is not None)
+        worth = self.acts.probabilities["point"] * (_BOT if self.turn.author.bot else 1.0)
+        return worth + _RESOLVED * (self.gap is not None)
+
+    @property
+    def says_something(self) -> bool:
+        return self.acts.message.analysed.salience > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +76,11 @@ class ExtractiveSummarizer:
             evidence: the evidence for gaps, by their index, as `resolve_gaps` returns it.
         """
         resolved = {gaps[index].utterance: index for index in evidence}
+        names = {turn.author.name for turn in turns if not turn.author.bot}
         candidates = [
-            _Candidate(analysed, resolved.get(analysed.turn.id))
-            for analysed in analyse_turns(turns)
-            if analysed.turn.text.strip()
+            _Candidate(acts, resolved.get(acts.message.turn.id))
+            for acts in find_acts(read_messages(analyse_turns(turns), names))
+            if acts.message.turn.text.strip()
         ]
         candidates.sort(key=lambda candidate: (-candidate.score, candidate.turn.seq))
         return self._fill(candidates, gaps, evidence, time_format((turn.ts for turn in turns), self.zone))
@@ -92,7 +101,7 @@ class ExtractiveSummarizer:
             turn, index = candidate.turn, candidate.gap
             spoken = {word.stem for word in words(turn.text)}
             repeats = len(spoken & said) > 0.8 * len(spoken)
-            if lines and (candidate.score <= 0 or repeats):
+            if lines and (repeats or not candidate.says_something):
                 continue
             head, line = self._head(turn, clock), None
             if index is not None:
@@ -100,11 +109,11 @@ class ExtractiveSummarizer:
                 new.sort(key=lambda one: one.entry.turn.seq)
                 note = "".join(self._note(one, turn) for one in new)
                 if note and count(note) <= left_for_notes:
-                    line = self._line(head, turn, left, gaps[index].quote, note)
+                    line = self._line(head, candidate, left, gaps[index].quote, note)
                 if line is not None:
                     left_for_notes -= count(note)
                     noted |= {one.entry.turn.seq for one in new}
-            line = line or self._line(head, turn, left)
+            line = line or self._line(head, candidate, left)
             if line is None:
                 continue
             lines.append((turn.seq, line))
@@ -125,13 +134,16 @@ class ExtractiveSummarizer:
         clock = "%H:%M" if said.date() == day else "%Y-%m-%d %H:%M"
         return f" [{_name(earlier)}, {said:{clock}}: {evidence.quote}]"
 
-    def _line(self, head: str, turn: Turn, left: int, quote: str = "", note: str = "") -> str | None:
+    def _line(
+        self, head: str, candidate: _Candidate, left: int, quote: str = "", note: str = ""
+    ) -> str | None:
         """One utterance, whole or in part, with a note behind the quote; None if none of it fits."""
-        start = turn.text.find(quote) if note else -1
+        text = candidate.turn.text
+        start = text.find(quote) if note else -1
         quoted = (start, start + len(quote)) if start >= 0 else None
-        for first, last in _extents(turn.text, quoted):
+        for first, last in _extents(candidate.acts, quoted):
             at = last if quoted is None else min(max(quoted[1], first), last)
-            line = " ".join(f"{head} {turn.text[first:at]}{note}{turn.text[at:last]}".split())
+            line = " ".join(f"{head} {text[first:at]}{note}{text[at:last]}".split())
             if count(line + "\n") <= min(left, max(self.max_tokens // 2, _LEAST_LINE)):
                 return line
         return None
@@ -157,16 +169,22 @@ def _name(turn: Turn) -> str:
     return turn.author.name[:_NAME]
 
 
-def _extents(text: str, quoted: tuple[int, int] | None) -> list[tuple[int, int]]:
-    """Parts of a message to try, in whole sentences, longest first; all contain the quote, if any."""
-    spans = sentences(text)
+def _extents(acts: Acts, quoted: tuple[int, int] | None) -> list[tuple[int, int]]:
+    """Parts of a message to try, in whole sentences, longest first; all contain the quote, if any.
+
+    A long message is not quoted as a whole, but by the sentence most worth telling and its neighbours.
+    """
+    spans = [(sentence.start, sentence.end) for sentence in acts.message.sentences]
     if not spans:
         return []
-    if quoted is None:
-        core = [max(spans, key=lambda span: sum(1 for _ in words(text[slice(*span)])))]
-    else:
-        core = [span for span in spans if span[1] > quoted[0] and span[0] < quoted[1]]
-    extents = [(spans[0][0], spans[-1][1])]
-    if core:
-        extents += [(core[0][0], spans[-1][1]), (core[0][0], core[-1][1])]
-    return list(dict.fromkeys(extents))
+    core = [spans[acts.best_sentence("point")]]
+    if quoted is not None:
+        core = [span for span in spans if span[1] > quoted[0] and span[0] < quoted[1]] or core
+    first, last = core[0][0], core[-1][1]
+    while (after := next((end for start, end in spans if start >= last), None)) and after - first <= _QUOTE:
+        last = after
+    while (before := max((start for start, _ in spans if start < first), default=None)) is not None:
+        if last - before > _QUOTE:
+            break
+        first = before
+    return list(dict.fromkeys([(first, last), (core[0][0], core[-1][1])]))
