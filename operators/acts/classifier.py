@@ -78,20 +78,18 @@ class Acts:
     Attributes:
         message: the message as read.
         probabilities: of each kind.
-        asking: whether it may be a question.
-        answers: the messages of others that may answer it, or react to it, likeliest first.
+        answers: the messages of others that may answer it, likeliest first; empty unless it may be a question.
         weight: for each kind and sentence of the message, how much the sentence speaks for it.
     """
 
     message: ReadMessage
     probabilities: Mapping[ActKind, float]
-    asking: bool
     answers: tuple[Answer, ...]
     weight: Mapping[ActKind, tuple[float, ...]]
 
     def answered(self, least: float) -> bool:
-        """Whether it asks, and a message answers it with at least this probability."""
-        return self.asking and bool(self.answers) and self.answers[0].probability >= least
+        """Whether a message answers it with at least this probability."""
+        return bool(self.answers) and self.answers[0].probability >= least
 
     def best_sentence(self, kind: ActKind) -> int:
         """The index of the sentence that speaks most for a kind; the first of equals."""
@@ -128,8 +126,8 @@ def find_acts(
     found = []
     for place, message in enumerate(messages):
         asking = is_question(around, place)
-        answers = answers_to(around, place, model.answer)
-        answered = answers[0].probability if asking and answers else 0.0
+        answers = answers_to(around, place, model.answer) if asking else []
+        answered = answers[0].probability if answers else 0.0
         figures = around.figures(place) | {"answered": answered}
         sentences, whole = present(around, place, figures, model.thresholds)
         features = whole.union(*sentences)
@@ -141,7 +139,6 @@ def find_acts(
                     kind: one.probability(features, vector) if asking or kind != "question" else 0.0
                     for kind, one in model.kinds.items()
                 },
-                asking,
                 tuple(answers),
                 {kind: tuple(map(one.total, sentences)) for kind, one in model.kinds.items()},
             )

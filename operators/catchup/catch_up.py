@@ -234,7 +234,7 @@ class _DigestBuilder:
         """The messages that probably answer a question of the user, by id, with the question."""
         found = dict[str, Acts]()
         for one in self.acts:
-            if one.asking and self.me is not None and self.me.wrote(one.message.turn.author):
+            if self.me is not None and self.me.wrote(one.message.turn.author):
                 for answer in one.answers:
                     if answer.probability >= _REPLIES:
                         found.setdefault(self.acts[answer.place].message.turn.id, one)
