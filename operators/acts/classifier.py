@@ -78,7 +78,7 @@ class Acts:
     Attributes:
         message: the message as read.
         probabilities: of each kind.
-        answers: the messages of others that may answer it, likeliest first; empty unless it may be a question.
+        answers: the messages of others that may answer it, likeliest first; empty unless it may ask.
         weight: for each kind and sentence of the message, how much the sentence speaks for it.
     """
 

@@ -35,8 +35,8 @@ class FitSettings:
     inverse_ridge: float = 0.1
     word: float = 0.7
     vector: float = 3.0
-    least_dialogues: int = 3
-    least_weight: float = 0.01
+    least_dialogues: int = 4
+    least_weight: float = 0.015
 
 
 @dataclass(frozen=True, slots=True)
