@@ -90,7 +90,7 @@ def using(model: ActModel | None) -> Iterator[None]:
     if model is None:
         yield
     else:
-        with patch.object(ActModel, "shipped", lambda *, vectors: model):
+        with patch.object(ActModel, "shipped", lambda **_: model):
             yield
 
 
