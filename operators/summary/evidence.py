@@ -35,7 +35,7 @@ WEIGHTS = Path(__file__).with_name("evidence.json")
 
 _ASKED = 0.08  # least probability that a reader asks, of a gap that is explained
 _OPEN = 0.25  # the same, of a gap that is listed without an explanation
-_SURE = 0.4  # least sum of the probabilities of the turns shown
+_SURE = 0.41  # least sum of the probabilities of the turns shown
 _SECOND = 0.2  # least probability of a second turn, as a share of the first one's
 _CONVERSATION = 8  # turns between the two
 _QUOTE = 160  # characters of a turn
