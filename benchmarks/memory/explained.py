@@ -26,11 +26,15 @@ __all__ = ["Explained", "explains", "record_of"]
 
 @dataclass(slots=True)
 class Explained:
-    """How many annotated gaps the records explain with the right evidence, and with other evidence."""
+    """How many annotated gaps the records explain with the right evidence, and with other evidence.
+
+    `shown` counts everything that a reader sees explained, annotated or not.
+    """
 
     gaps: int = 0
     right: int = 0
     wrong: int = 0
+    shown: int = 0
 
     def add(self, row: WindowRow, record: Summary) -> None:
         """Count the gaps of one window."""
@@ -38,6 +42,7 @@ class Explained:
         self.gaps += len(verdicts)
         self.right += verdicts.count(True)
         self.wrong += verdicts.count(False)
+        self.shown += sum(bool(gap.evidence) for gap in record.gaps)
 
     def to_json(self) -> dict[str, Any]:
         """Counts, their shares of all gaps, and the share of explanations that are right (`precision`)."""
@@ -45,6 +50,7 @@ class Explained:
             "gaps": self.gaps,
             "right": self.right,
             "wrong": self.wrong,
+            "shown": self.shown,
             "right_share": _share(self.right, self.gaps),
             "wrong_share": _share(self.wrong, self.gaps),
             "precision": _share(self.right, self.right + self.wrong),

@@ -45,11 +45,11 @@ def explained_table(strategies: Mapping[str, Mapping[str, Any]]) -> Table:
     """One row a strategy that a record can be made with: what the record explains of the annotated gaps."""
     table = Table(title="gaps explained in the record")
     table.add_column("memory", no_wrap=True)
-    for name in ("gaps", "right", "wrong", "right of all", "wrong of all", "precision"):
+    for name in ("gaps", "right", "wrong", "shown in all", "right of all", "wrong of all", "precision"):
         table.add_column(name, justify="right")
     rows = {name: row["explained"] for name, row in strategies.items() if row["explained"]}
     for name, row in sorted(rows.items(), key=lambda item: -item[1]["right"]):
-        counts = row["gaps"], row["right"], row["wrong"]
+        counts = row["gaps"], row["right"], row["wrong"], row["shown"]
         shares = row["right_share"], row["wrong_share"], row["precision"]
         table.add_row(
             name, *map(str, counts), *("-" if share is None else f"{share:.2f}" for share in shares)

@@ -35,7 +35,7 @@ WEIGHTS = Path(__file__).with_name("evidence.json")
 
 _ASKED = 0.08  # least probability that a reader asks, of a gap that is explained
 _OPEN = 0.25  # the same, of a gap that is listed without an explanation
-_SURE = 0.42  # least sum of the probabilities of the turns shown
+_SURE = 0.41  # least sum of the probabilities of the turns shown
 _SECOND = 0.2  # least probability of a second turn, as a share of the first one's
 _CONVERSATION = 8  # turns between the two
 _QUOTE = 160  # characters of a turn
@@ -56,7 +56,8 @@ class Evidence:
 class Resolution:
     """What explains the gaps of a window, by the gap's index, and the gaps that a reader may ask about.
 
-    Evidence is one or two turns, the more likely one first. A gap that is explained counts as asked.
+    Evidence is one or two turns, the more likely one first. A gap that is explained counts as asked; one
+    with the same evidence as an earlier gap does not, as the reader has been told.
     """
 
     evidence: Mapping[int, tuple[Evidence, ...]]
@@ -129,19 +130,23 @@ def resolve_gaps(
         vectors = ExchangeVectors(vectors.window, vectors.memory[written])
     exchange = Exchange(window, [memory[position] for position in written], vectors)
     models = models or EvidenceModels.fitting(exchange)
-    evidence, asked = dict[int, tuple[Evidence, ...]](), set[int]()
+    evidence, asked, told = dict[int, tuple[Evidence, ...]](), set[int](), set[frozenset[int]]()
     for index, gap in enumerate(gaps):
         if gap.utterance not in exchange.places:
             continue
         probability = float(_probability(models.asked.score(exchange.asked(gap)))[0])
-        if probability >= _OPEN:
-            asked.add(index)
-        if probability < _ASKED or not exchange.memory:
+        if probability < _ASKED:
             continue
-        likely = _probability(models.evidence.score(exchange.evidence(gap, index)))
-        if chosen := _chosen(exchange, gap, likely):
+        chosen = list[int]()
+        if exchange.memory:
+            likely = _probability(models.evidence.score(exchange.evidence(gap, index)))
+            chosen = _chosen(exchange, gap, likely)
+        if chosen and frozenset(chosen) not in told:
             evidence[index] = tuple(Evidence(exchange.memory[at], _quote(exchange, at, gap)) for at in chosen)
-    return Resolution(evidence, frozenset(asked | evidence.keys()))
+            told.add(frozenset(chosen))
+        if index in evidence or (probability >= _OPEN and not chosen):
+            asked.add(index)
+    return Resolution(evidence, frozenset(asked))
 
 
 def _chosen(exchange: Exchange, gap: Gap, likely: Probabilities) -> list[int]:

@@ -29,7 +29,7 @@ __all__ = ["ExtractiveSummarizer"]
 
 _LEAST_LINE = 10  # tokens: time, name and a few words
 _RESOLVED = 0.1  # what evidence adds to the salience of an utterance
-_MOST_NOTES = 0.25  # of all tokens
+_MOST_NOTES = 0.4  # of all tokens
 _BOT = 0.4  # how much what bots say counts
 _QUOTE = 100  # characters; a sentence is extended to its neighbours up to this length
 _NAME = 40  # characters
@@ -104,15 +104,15 @@ class ExtractiveSummarizer:
             if lines and (repeats or not candidate.says_something):
                 continue
             head, line = self._head(turn, clock), None
-            if index is not None:
-                new = [one for one in evidence[index] if one.entry.turn.seq not in noted]
-                new.sort(key=lambda one: one.entry.turn.seq)
-                note = "".join(self._note(one, turn) for one in new)
-                if note and count(note) <= left_for_notes:
-                    line = self._line(head, candidate, left, gaps[index].quote, note)
-                if line is not None:
-                    left_for_notes -= count(note)
-                    noted |= {one.entry.turn.seq for one in new}
+            found, quote = ((), "") if index is None else (evidence[index], gaps[index].quote)
+            new = [one for one in found if one.entry.turn.seq not in noted]
+            for quoted in (new, new[:1]) if new else ():  # both messages, or the better one
+                note = self._notes(quoted, turn)
+                if line is None and count(note) <= left_for_notes:
+                    line = self._line(head, candidate, left, quote, note)
+                    if line is not None:
+                        left_for_notes -= count(note)
+                        noted |= {one.entry.turn.seq for one in quoted}
             line = line or self._line(head, candidate, left)
             if line is None:
                 continue
@@ -126,6 +126,10 @@ class ExtractiveSummarizer:
 
     def _head(self, turn: Turn, clock: str) -> str:
         return f"{turn.ts.astimezone(self.zone):{clock}} {_name(turn)}:"
+
+    def _notes(self, evidence: Sequence[Evidence], turn: Turn) -> str:
+        in_order = sorted(evidence, key=lambda one: one.entry.turn.seq)
+        return "".join(self._note(one, turn) for one in in_order)
 
     def _note(self, evidence: Evidence, turn: Turn) -> str:
         """Evidence in brackets: author, time (with the date if it is another day) and verbatim words."""

