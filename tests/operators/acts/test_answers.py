@@ -53,7 +53,7 @@ def test_a_question_after_which_nobody_else_speaks_has_no_answer(vectors: bool) 
     acts = acts_of(
         "Ben: hello", "Ana: Where is the key?", "Ana: I need it.", "Ana: Found it!", vectors=vectors
     )
-    assert acts[1].asking
+    assert acts[1].probabilities["question"] > 0
     assert acts[1].answers == ()
     assert not acts[1].answered(0.0)
 
@@ -221,7 +221,7 @@ ANSWERED += [("the first of two talks", (0, 2), TWO_TALKS), ("the second of two 
 def test_the_obvious_answer_comes_first(places: tuple[int, int], lines: list[str], vectors: bool) -> None:
     question, answer = places
     one = acts_of(*lines, vectors=vectors)[question]
-    assert one.asking
+    assert one.probabilities["question"] > 0
     assert one.answers[0].place == answer
     assert one.answered(ANSWERS)
 
@@ -255,5 +255,5 @@ def test_the_obvious_answer_comes_first(places: tuple[int, int], lines: list[str
 )
 def test_an_open_question_has_no_answer(question: int, lines: list[str], vectors: bool) -> None:
     one = acts_of(*lines, vectors=vectors)[question]
-    assert one.asking
+    assert one.probabilities["question"] > 0
     assert not one.answered(ANSWERS)

@@ -20,7 +20,7 @@ from backscroll.operators.catchup.rule_items import (
     quoted,
 )
 from backscroll.operators.language.salience import analyse_turns
-from support.acting import CHATS, ENGLISH, SMALL_TALK, acts_of, read
+from support.acting import CHATS, ENGLISH, SMALL_TALK, acts_of
 from support.chats import chat
 
 BOTH = pytest.mark.parametrize("vectors", [False, True], ids=["words", "vectors"])
@@ -41,22 +41,18 @@ def items(acts: Sequence[Acts], first: int = 0) -> dict[str, Found]:
 
 def told(kind: ActKind, *lines: str, answers: tuple[Answer, ...] = ()) -> list[Acts]:
     """A chat whose last message is of a kind for certain, and the others of none."""
-    messages = read(*lines)
+    acts = acts_of(*lines)
     nothing = dict.fromkeys(KINDS, 0.0)
     return [
-        Acts(
-            message,
-            {**nothing, kind: 0.9} if message is messages[-1] or answers else nothing,
-            message.asks,
-            answers if message is messages[0] else (),
-            {
-                one: tuple(
-                    float(bool({"commits", "requests", "asks"} & said.cues)) for said in message.sentences
-                )
-                for one in KINDS
-            },
+        replace(
+            one,
+            probabilities={**nothing, kind: 0.9} if one is acts[-1] or answers else nothing,
+            answers=answers if one is acts[0] else (),
+            weight=dict.fromkeys(
+                KINDS, tuple(float(bool(ACTING & said.cues)) for said in one.message.sentences)
+            ),
         )
-        for message in messages
+        for one in acts
     ]
 
 
