@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from backscroll.benchmarks.absences.command import MOST_IDS, CatchUp, bench_absences
+from backscroll.benchmarks.data.gaps import BenchmarkError
 from backscroll.flows.assembly.embedder import packaged_vectors
 from backscroll.flows.commands.bench import check_folders
 from backscroll.flows.commands.catchup import digest_channels, make_recalling
@@ -67,7 +68,10 @@ def make_catch_up(settings: Settings, max_tokens: int, acts: Path | None = None)
     ) -> list[ChannelDigest]:
         model = None
         if acts is not None:
-            model = ActModel.read(acts / f"{dialogue}.json", vectors=embed is not None)
+            weights = acts / f"{dialogue}.json"
+            if not weights.is_file():
+                raise BenchmarkError(f"no weights {weights}: train them with --leave-out {dialogue}")
+            model = ActModel.read(weights, vectors=embed is not None)
         channels = read_channels(
             settings, (), wanted=lambda _: True, embedder=None, counters=Counter(), beyond=messages
         )

@@ -116,7 +116,10 @@ def _item(
         return CatchupItem("question", turn, text, score, asks=True, to=to)
     book = book_of(message.analysed)
     day = turn.ts.astimezone(zone).date()
-    due = find_due(said, day, book) or find_due(message.analysed.text, day, book)
+    stated = " ".join(
+        message.analysed.text[part.start : part.end] for part in message.sentences if not part.asks
+    )
+    due = find_due(said, day, book) or find_due(stated, day, book)
     owner = _owner(one, sentence, acts, people)
     return CatchupItem("action", turn, text, score, owner, due, sentence.asks, to)
 

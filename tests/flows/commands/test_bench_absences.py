@@ -17,6 +17,7 @@ from backscroll.benchmarks.absences.command import CatchUp, bench_absences
 from backscroll.flows.cli.main import main
 from backscroll.flows.commands.bench_absences import make_catch_up
 from backscroll.flows.settings.settings import Settings
+from backscroll.operators.acts.classifier import WEIGHTS
 from backscroll.operators.catchup.digest import ChannelDigest, DigestItem
 from backscroll.operators.catchup.digest_json import to_json
 from backscroll.operators.catchup.period import Endpoint, Period
@@ -111,9 +112,9 @@ def test_a_line_with_more_than_three_message_ids_fails(
 ) -> None:
     file, out = write(tmp_path), tmp_path / "out.json"
 
-    def citing_everything(settings: Settings, max_tokens: int) -> CatchUp:
+    def citing_everything(settings: Settings, max_tokens: int, acts: Path | None) -> CatchUp:
         def catch_up(messages: Sequence[Message], **period: str) -> list[ChannelDigest]:
-            (made,) = make_catch_up(settings, max_tokens)(messages, **period)
+            (made,) = make_catch_up(settings, max_tokens, acts)(messages, **period)
             turns = tuple(turn(n, SAID[n][1]) for n in range(1, 5))
             return [replace(made, sections={"highlights": (DigestItem("highlight", "All.", turns),)})]
 
@@ -124,6 +125,25 @@ def test_a_line_with_more_than_three_message_ids_fails(
     assert done.exit_code == 1
     assert done.stderr == "ferry-1 has a line with 4 message ids: a line may cite 3 at most\n"
     assert json.loads(out.read_text())["all"]["ids_per_line"] == {"lines": 1, "mean": 4.0, "max": 4}
+
+
+def test_weights_of_acts_are_read_for_each_dialogue(tmp_path: Path) -> None:
+    file, acts = write(tmp_path), tmp_path / "acts"
+    acts.mkdir()
+    missing = measure(file, "--acts", acts)
+    assert missing.exit_code == 2
+    assert missing.stderr.count("\n") == 1
+    assert f"no weights {acts / 'ferry.json'}: train them with --leave-out ferry" in missing.stderr
+
+    weights = json.loads(WEIGHTS.read_text())
+    for variant in ("vectors", "words"):
+        for kind, model in weights[variant]["kinds"].items():
+            model.update(bias=20.0 if kind == "decision" else -20.0, weights={}, vector=None)
+    (acts / "ferry.json").write_text(json.dumps(weights))
+    done = measure(file, "--acts", acts, "--json", tmp_path / "out.json")
+    assert done.exit_code == 0, done.output
+    kinds = json.loads((tmp_path / "out.json").read_text())["all"]["kinds"]
+    assert (kinds["decisions"]["lines"], kinds["actions"]["lines"]) == (4, 0)
 
 
 def test_catch_ups_that_a_model_failed_to_make_are_counted(tmp_path: Path) -> None:
@@ -190,10 +210,12 @@ def test_the_figures_are_those_of_the_reference_script(shared: Path, tmp_path: P
     """The script is given the same catch-ups by a program that plays them back."""
     bench, made = shared / "bench", list[dict[str, Any]]()
     dialogues = [bench / "dev" / "dialogues", bench / "train" / "dialogues", SAMPLES]
-    catch_up = make_catch_up(Settings(), 400)
+    catch_up = make_catch_up(Settings(embedding_model="none"), 400)
 
-    def recorded(messages: Sequence[Message], *, since: str, until: str, me: str) -> Sequence[ChannelDigest]:
-        digests = catch_up(messages, since=since, until=until, me=me)
+    def recorded(
+        messages: Sequence[Message], *, since: str, until: str, me: str, dialogue: str
+    ) -> Sequence[ChannelDigest]:
+        digests = catch_up(messages, since=since, until=until, me=me, dialogue=dialogue)
         made.append({"until": until, "me": me, "channels": as_json(digests)})
         return digests
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -43,25 +44,35 @@ def shown(digest: ChannelDigest) -> dict[str, list[tuple[str, str | None]]]:
 
 
 TALK = chat(
-    "Ana: We decided to move the import of the bookings to Sunday night.",
+    "Ana: Morning! The import of the bookings was slow again, the terminal cannot cope on Mondays.",
+    "Dora: On Sundays everybody is asleep.",
+    "Ana: OK, then it is decided: we move the import of the bookings to Sunday night.",
     "Ben: Cem, can you rotate the tokens of the nine agencies by Friday?",
-    "Cem>m1: Sure.",
+    "Cem>m3: Sure.",
     "Cem: I'll write the mail about the berth plan tomorrow.",
-    "Dora: Where do the reports of the harbour master end up?",
+    "Dora: I was at the dentist, it took ages.",
     "opsbot: deployed #2107 to gannet",
-    "Ana: Ben knows the printer in the control room best.",
-    "Ana>m3: Use the template from the crane project for it.",
+    "Ana: Ben knows the printer in the control room best, he repaired it last week.",
+    "Ana>m5: Use the template from the crane project for it.",
+    "Ben: haha, the printer hates everybody else",
+    "Dora: Where do the reports of the harbour master end up?",
 )
+ITEMS = {
+    "for_me": [("m3", "action"), ("m5", "action"), ("m9", "reply")],
+    "decisions": [("m2", None)],
+    "questions": [("m11", None)],
+}
+
+
+def items_of(digest: ChannelDigest) -> dict[str, list[tuple[str, str | None]]]:
+    """What is shown before the highlights."""
+    return {name: items for name, items in shown(digest).items() if name != "highlights"}
 
 
 def test_items_that_concern_the_user_come_first_with_their_reason() -> None:
     (digest,) = digests(channel(TALK), me="Cem")
-    assert shown(digest) == {
-        "for_me": [("m1", "action"), ("m3", "action"), ("m7", "reply")],
-        "decisions": [("m0", None)],
-        "questions": [("m4", None)],
-        "highlights": [("m6", None)],
-    }
+    assert items_of(digest) == ITEMS
+    assert ("m8", None) in shown(digest)["highlights"]
     assert digest.advice == "read"
     assert tuple(digest.sections) == ("for_me", "decisions", "questions", "highlights")
 
@@ -75,23 +86,59 @@ def test_a_line_has_an_owner_a_due_date_and_the_message_it_answers() -> None:
     )
     assert (mail.owner, mail.due and str(mail.due.date)) == ("Cem", "2026-03-03")
     assert [(one.turn.id, one.text) for one in reply.explained] == [
-        ("m3", "I'll write the mail about the berth plan tomorrow.")
+        ("m5", "I'll write the mail about the berth plan tomorrow.")
     ]
 
 
+def test_only_a_highlight_that_leans_on_something_is_explained() -> None:
+    lines = [
+        "Ana: The crane in the south basin was painted by the apprentices in autumn.",
+        "Ben: The apprentices got a medal from the mayor, and the newspaper printed a picture of the crane.",
+        "Ana: That was a proud day for the south basin.",
+        "Dora: The mayor opens the new terminal in June with a concert of the harbour choir.",
+    ]
+    (digest,) = digests(channel(chat(*lines)))
+    explained = {item.messages[0].id: bool(item.explained) for item in digest.items}
+    assert explained["m1"] is explained["m3"] is False
+
+
+def test_a_line_does_not_tell_what_another_has_told() -> None:
+    told = "Ana: The mayor opens the new terminal in June with a concert of the harbour choir."
+    lines = [told, "Ben: The pilots painted their boat in a bright orange last week.", told]
+    (digest,) = digests(channel(chat(*lines)))
+    texts = [item.text for item in digest.items]
+    assert texts.count(told.removeprefix("Ana: ")) == 1
+
+
+def test_an_answer_to_a_question_of_the_user_is_a_reply_that_shows_the_question() -> None:
+    asked = "How do I restart the import of the bookings after it fails?"
+    lines = [
+        "Ana: Morning!",
+        f"Cem: {asked}",
+        "Ana: Run the import again with resume, the import continues after the last booking.",
+        "Cem: that worked, thank you",
+        "Dora: I was at the dentist, it took ages.",
+    ]
+    (digest,) = digests(channel(chat(*lines)), me="Cem")
+    (answer,) = (item for item in digest.sections["for_me"] if item.messages[0].id == "m2")
+    assert answer.for_me == "reply"
+    assert [(one.turn.id, one.text) for one in answer.explained] == [("m1", asked)]
+
+
 def test_messages_left_out_are_counted() -> None:
-    deleted = Turn(8, "m8", START, NOBODY, "", 0, 0, deleted=True)
+    deleted = Turn(12, "m12", START, NOBODY, "", 0, 0, deleted=True)
     (digest,) = digests(channel([*TALK, deleted]), me="Cem")
-    assert (digest.messages, digest.people) == (8, ("Ana", "Ben", "Cem", "Dora"))
-    left = digest.left_out
-    assert (left.bots, left.deleted, left.unmentioned, left.items, left.dropped) == (1, 1, 1, 0, 0)
+    assert (digest.messages, digest.people) == (12, ("Ana", "Dora", "Ben", "Cem"))
+    left, cited = digest.left_out, {turn.id for item in digest.items for turn in item.messages}
+    assert (left.bots, left.deleted, left.items, left.dropped) == (1, 1, 0, 0)
+    assert left.unmentioned == 12 - 1 - len(cited)
 
 
 def test_without_a_name_decisions_and_actions_make_a_channel_worth_reading() -> None:
     (digest,) = digests(channel(TALK))
     assert digest.advice == "read"
     assert "for_me" not in digest.sections
-    assert shown(digest)["actions"] == [("m1", None), ("m3", None)]
+    assert shown(digest)["actions"] == [("m3", None), ("m5", None)]
 
 
 def test_a_channel_with_only_greetings_can_be_skipped() -> None:
@@ -101,9 +148,9 @@ def test_a_channel_with_only_greetings_can_be_skipped() -> None:
 
 
 def test_a_single_message_is_quoted() -> None:
-    spans = Period(Endpoint(TALK[5].ts, KEY, 5), Endpoint(TALK[6].ts, KEY, 6))
+    spans = Period(Endpoint(TALK[7].ts, KEY, 7), Endpoint(TALK[8].ts, KEY, 8))
     (digest,) = digests(channel(TALK), spans=spans)
-    assert digest.quoted == TALK[6]
+    assert digest.quoted == TALK[8]
     assert digest.sections == {}
 
 
@@ -121,15 +168,12 @@ def test_the_busiest_channel_comes_first_and_channels_stay_apart() -> None:
 
 
 def test_a_line_can_be_explained_by_a_message_before_the_period() -> None:
-    spans = Period(Endpoint(TALK[6].ts, KEY, 6), None)
-    again = [
-        *TALK,
-        replace(TALK[0], seq=8, id="m8", ts=TALK[7].ts, text="Nine agencies got the mail with pictures."),
-    ]
-    (digest,) = digests(channel(again), spans=spans, me="Cem")
+    spans = Period(Endpoint(TALK[8].ts, KEY, 8), None)
+    (digest,) = digests(channel(TALK), spans=spans, me="Cem")
     (reply,) = digest.sections["for_me"]
-    assert [one.turn.id for one in reply.explained] == ["m3"]
-    assert {turn.id for item in digest.items for turn in item.messages} == {"m7", "m8"}
+    assert reply.messages[0].id == "m9"
+    assert [one.turn.id for one in reply.explained] == ["m5"]
+    assert {turn.id for item in digest.items for turn in item.messages} <= {"m9", "m10", "m11"}
 
 
 def test_the_json_contains_every_section_and_a_link_to_every_message() -> None:
@@ -138,7 +182,8 @@ def test_the_json_contains_every_section_and_a_link_to_every_message() -> None:
     assert (fields["version"], fields["since"], fields["until"]) == (1, "2026-03-02T09:00:00Z", None)
     assert fields["quiet"] == ["a/b%2Fc"]
     (only,) = fields["channels"]
-    assert [len(only[name]) for name in SECTIONS] == [3, 1, 0, 1, 1]
+    assert [len(only[name]) for name in SECTIONS[:-1]] == [3, 1, 0, 1]
+    assert only["highlights"]
     assert only["for_me"][0] == {
         "kind": "action",
         "for_me": "action",
@@ -146,11 +191,11 @@ def test_the_json_contains_every_section_and_a_link_to_every_message() -> None:
         "written": False,
         "messages": [
             {
-                "id": "m1",
-                "seq": 1,
+                "id": "m3",
+                "seq": 3,
                 "author": "Ben",
-                "ts": "2026-03-02T09:05:00Z",
-                "permalink": "https://chat.example.com/ops/m1",
+                "ts": "2026-03-02T09:15:00Z",
+                "permalink": "https://chat.example.com/ops/m3",
             }
         ],
         "explained": [],
@@ -181,19 +226,31 @@ def test_every_line_cites_messages_of_the_period_within_the_token_limit(
 
 
 def test_with_few_tokens_the_most_important_lines_are_kept_and_the_rest_counted() -> None:
-    sizes = {}
-    for tokens in (32, 60, 200):
+    (everything,) = digests(channel(TALK), me="Cem")
+    of_all = {section: set(items) for section, items in ITEMS.items()}
+    for tokens in (32, 60, 100, 200):
         (digest,) = digests(channel(TALK), me="Cem", max_tokens=tokens)
-        sizes[tokens] = shown(digest), digest.left_out.items
-    assert sizes[32] == ({"for_me": [("m1", "action")]}, 4)
-    assert sizes[60] == (
-        {"for_me": [("m1", "action")], "decisions": [("m0", None)], "highlights": [("m6", None)]},
-        3,
-    )
-    everything = {
-        "for_me": [("m1", "action"), ("m3", "action"), ("m7", "reply")],
-        "decisions": [("m0", None)],
-        "questions": [("m4", None)],
-        "highlights": [("m6", None)],
-    }
-    assert sizes[200] == (everything, 0)
+        found = items_of(digest)
+        assert ("m3", "action") in found["for_me"]
+        assert all(set(items) <= of_all[section] for section, items in found.items())
+        assert sum(count(line(item) + "\n") for item in digest.items) <= tokens
+        assert digest.left_out.items == 5 - sum(map(len, found.values()))
+        if tokens == 32:
+            assert found == {"for_me": [("m3", "action")]}
+        if tokens == 200:
+            assert found == ITEMS == items_of(everything)
+
+
+def test_each_section_gets_a_share_of_the_tokens() -> None:
+    tasks = [
+        f"Cem: I'll repaint the bollards at pier {n} and send you a picture by Friday." for n in range(12)
+    ]
+    lines = [*(line for task in tasks for line in (task, "Ana: great, thanks")), *talk_of(TALK)]
+    (digest,) = digests(channel(chat(*lines)), me="Cem", max_tokens=400)
+    assert "decisions" in digest.sections
+    assert "questions" in digest.sections
+    assert sum(count(line(item) + "\n") for item in digest.items) <= 400
+
+
+def talk_of(turns: Sequence[Turn]) -> list[str]:
+    return [f"{turn.author.name}: {turn.text}" for turn in turns]
