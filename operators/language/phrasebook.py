@@ -1,17 +1,14 @@
-"""Patterns for decisions, promises, requests and dates in a language, and its catch-up headings.
+"""How a language addresses people and writes dates, and its catch-up headings.
 
-There is one `PhraseBook` per language, read from `phrasebooks/`. Phrase books find what a user who was
-away needs to know; `language.lexicon` finds what refers to something earlier. Text in another language
-uses the English phrase book, whose patterns then rarely match. Patterns ignore case; the Japanese ones
-may match within words.
+There is one `PhraseBook` per language, read from `phrasebooks/`. Text in another language uses
+the English phrase book. Patterns ignore case; the Japanese ones may match within words.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -33,10 +30,6 @@ class PhraseBook:
 
     Attributes:
         code: ISO 639-1.
-        decided: a sentence that takes or reports a decision.
-        promised: the author will do something.
-        requested: somebody is asked to do something.
-        rhetorical: a question that needs no answer.
         weekdays: Monday to Sunday, each as a pattern.
         days: patterns for relative days, with the number of days ahead.
         before_dates: words before a date that belong to it ("by", "until").
@@ -53,10 +46,6 @@ class PhraseBook:
     """
 
     code: str
-    decided: tuple[str, ...]
-    promised: tuple[str, ...]
-    requested: tuple[str, ...]
-    rhetorical: tuple[str, ...]
     weekdays: tuple[str, ...]
     days: Mapping[str, int]
     before_dates: tuple[str, ...]
@@ -82,30 +71,6 @@ class PhraseBook:
         for name in HEADINGS:
             if name not in self.headings:
                 raise ValueError(f"headings: {name!r} is missing")
-
-    @cached_property
-    def decision(self) -> re.Pattern[str]:
-        """Matches a decision."""
-        return self._any(self.decided)
-
-    @cached_property
-    def promise(self) -> re.Pattern[str]:
-        """Matches a promise by the author."""
-        return self._any(self.promised)
-
-    @cached_property
-    def request(self) -> re.Pattern[str]:
-        """Matches a request to somebody."""
-        return self._any(self.requested)
-
-    @cached_property
-    def rhetoric(self) -> re.Pattern[str]:
-        """Matches a question that needs no answer."""
-        return self._any(self.rhetorical)
-
-    def _any(self, phrases: Iterable[str]) -> re.Pattern[str]:
-        body = "|".join(phrases) or r"(?!)"
-        return re.compile(rf"(?<!\w)(?:{body})(?!\w)" if self.spaced else body, re.IGNORECASE)
 
 
 @cache
