@@ -1,7 +1,8 @@
 """How a language addresses people and writes dates, and its catch-up headings.
 
-There is one `PhraseBook` per language, read from `phrasebooks/`. Text in another language uses
-the English phrase book. Patterns ignore case; the Japanese ones may match within words.
+There is one `PhraseBook` per language, read from `phrasebooks/`; add a file there to add a language. More
+languages have a phrase book than a lexicon (`language.lexicon`). Text in any other language uses the
+English phrase book. Patterns ignore case; the Japanese and Chinese ones may match within words.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ class PhraseBook:
         before_dates: words before a date that belong to it ("by", "until").
         past: words before a date that mean it is in the past ("last", "since").
         headings: the texts of a digest, by the names in `HEADINGS`.
+        after_dates: words or particles after a date that belong to it.
+        past_after: words after a date that mean it is in the past ("vendredi dernier").
+        next_week: words before a weekday that mean the one in the week after the message's.
         months: January to December, each as a pattern; empty if months are numbered.
         assigned: words after a name that assign a task to the person ("Ana owns it").
         addressing: words after a name that address the person without a comma ("Ana please").
@@ -51,6 +55,9 @@ class PhraseBook:
     before_dates: tuple[str, ...]
     past: tuple[str, ...]
     headings: Mapping[str, str]
+    after_dates: tuple[str, ...] = ()
+    past_after: tuple[str, ...] = ()
+    next_week: tuple[str, ...] = ()
     months: tuple[str, ...] = ()
     assigned: tuple[str, ...] = ()
     addressing: tuple[str, ...] = ()
