@@ -28,9 +28,9 @@ from backscroll.operators.catchup.digest import ChannelDigest, ChannelRead, Sugg
 from backscroll.operators.catchup.digest_json import to_json
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Period, PeriodError, parse_period
-from backscroll.operators.catchup.rule_items import main_book
 from backscroll.operators.gaps.rules import RulesDetector
 from backscroll.operators.index.embedder import Embedder
+from backscroll.operators.language.chat_language import main_book
 from backscroll.operators.language.salience import analyse_turns
 from backscroll.operators.memory.registry import get as get_strategy
 from backscroll.operators.memory.request import MemoryParameters, Retrieval

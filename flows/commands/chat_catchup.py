@@ -21,9 +21,9 @@ from backscroll.flows.terminal.errors import user_error_line
 from backscroll.operators.catchup.digest import ChannelRead
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import PeriodError, parse_period
-from backscroll.operators.catchup.rule_items import main_book
 from backscroll.operators.catchup.split_message import pages
 from backscroll.operators.index.embedder import Embedder
+from backscroll.operators.language.chat_language import main_book
 from backscroll.operators.language.salience import analyse_turns
 from backscroll.operators.messages import Author, ChannelKey, Turn, parse_message
 

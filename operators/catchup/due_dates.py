@@ -18,6 +18,9 @@ from backscroll.operators.language.phrasebook import PhraseBook
 
 __all__ = ["Due", "find_due"]
 
+# After a number that follows a weekday: the number is the hour, not the day of the month.
+_HOURS = r"(?:[ap]m|h|heures?|horas?|uhr|uur|час(?:ов|а)?|godz)\b"
+
 
 @dataclass(frozen=True, slots=True)
 class Due:
@@ -30,7 +33,8 @@ class Due:
 def find_due(text: str, said: date, book: PhraseBook) -> Due | None:
     """The first date in a text that is not before the day it was said.
 
-    A weekday means the next one after that day; a date without a year is the nearest one.
+    A weekday means the next one after that day, or the one in the next week if the text says so. A date
+    without a year is the nearest one.
     """
     for match in _pattern(book).finditer(text):
         day = _meant(match, said, book)
@@ -49,24 +53,27 @@ def _pattern(book: PhraseBook) -> re.Pattern[str]:
         months = "|".join(f"(?P<m{number}>{name})" for number, name in enumerate(book.months, start=1))
         months2 = months.replace("(?P<m", "(?P<n")
         dates += [
-            rf"(?:the\s+)?(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:de\s+|of\s+)?(?:{months})",
+            rf"(?:the\s+)?(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.|º|-?го)?\s+(?:de\s+|of\s+)?(?:{months})",
             rf"(?:{months2})\s+(?:the\s+)?(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?",
         ]
     else:
-        dates.append(r"(?P<cjk_month>\d{1,2})月(?P<cjk_day>\d{1,2})日")
+        dates.append(r"(?P<cjk_month>\d{1,2})[月월]\s*(?P<cjk_day>\d{1,2})[日号일]")
     before = rf"(?:(?:{_any(book.before_dates)}){gap})?"
     past = rf"(?P<past>(?:{_any(book.past)}){gap})?"
-    tail = r"(?!\w)" if book.spaced else r"(?:までに|まで)?"
+    after = rf"(?:\s*(?:{_any(book.after_dates)}))?" + (r"(?!\w)" if book.spaced else "")
+    over = rf"(?P<past_after>{gap}(?:{_any(book.past_after)}){after})?"
     head = r"(?<!\w)" if book.spaced else ""
     any_weekday = "|".join(book.weekdays)
     on = rf"(?:(?:{any_weekday}),?{gap})?" if book.spaced else ""
     dates = [on + one for one in dates]
     if book.spaced:
         dates.append(
-            rf"(?:{any_weekday}),?\s+(?:the\s+|den\s+|el\s+)?(?P<of_month>\d{{1,2}})(?:st|nd|rd|th|\.)?(?![:.,]?\d)"
+            rf"(?:{any_weekday}),?\s+(?:the\s+|den\s+|el\s+|le\s+|dia\s+)?"
+            rf"(?P<of_month>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?(?![:.,]?\d|\s*{_HOURS})"
         )
-    body = "|".join((*dates, rf"(?P<relative>{days})", weekdays))
-    return re.compile(rf"{head}{past}{before}(?:{body}){tail}", re.IGNORECASE)
+    week = rf"(?:(?P<next_week>{_any(book.next_week)}){gap})?" if book.next_week else ""
+    body = "|".join((*dates, rf"(?P<relative>{days})", f"{week}(?:{weekdays})"))
+    return re.compile(rf"{head}{past}{before}(?:{body}){after}{over}", re.IGNORECASE)
 
 
 def _any(phrases: Sequence[str]) -> str:
@@ -75,7 +82,7 @@ def _any(phrases: Sequence[str]) -> str:
 
 def _meant(match: re.Match[str], said: date, book: PhraseBook) -> date | None:
     groups = {name: value for name, value in match.groupdict().items() if value is not None}
-    if "past" in groups:
+    if "past" in groups or "past_after" in groups:
         return None
     try:
         if "year" in groups:
@@ -88,7 +95,8 @@ def _meant(match: re.Match[str], said: date, book: PhraseBook) -> date | None:
             if name[0] in "mn" and name[1:].isdigit():
                 return _nearest(said, int(name[1:]), int(groups.get("day") or groups["day2"]))
             if name[0] == "w" and name[1:].isdigit():
-                return said + timedelta(days=(int(name[1:]) - said.weekday()) % 7 or 7)
+                ahead = int(name[1:]) - said.weekday()
+                return said + timedelta(days=ahead + 7 if "next_week" in groups else ahead % 7 or 7)
         return _nearest(said, int(groups["cjk_month"]), int(groups["cjk_day"]))
     except (ValueError, OverflowError):  # no such day
         return None

@@ -16,7 +16,8 @@ from pydantic import AfterValidator, Field
 
 from backscroll.operators.catchup.digest import ChannelRead, Suggested
 from backscroll.operators.catchup.due_dates import find_due
-from backscroll.operators.catchup.rule_items import CatchupItem, book_of
+from backscroll.operators.catchup.rule_items import CatchupItem
+from backscroll.operators.language.chat_language import book_of, main_book
 from backscroll.operators.language.identify import language_name
 from backscroll.operators.language.lexicon import Lexicon, words
 from backscroll.operators.language.salience import AnalysedTurn, analyse_turns
@@ -110,6 +111,7 @@ def guard_items(answer: SuggestedItems, turns: Sequence[Turn], zone: tzinfo) -> 
     """
     kept, dropped = list[CatchupItem](), 0
     analysed_turns = analyse_turns(turns)
+    usual = main_book(analysed_turns)
     for rank, item in enumerate(answer.items):
         numbers = list(dict.fromkeys(item.messages))
         if not numbers or not all(0 <= number < len(turns) for number in numbers):
@@ -124,7 +126,7 @@ def guard_items(answer: SuggestedItems, turns: Sequence[Turn], zone: tzinfo) -> 
         said = " ".join(f"{one.turn.author.name} {one.turn.text}" for one in cited).casefold()
         owner = item.owner if item.owner and item.owner.casefold() in said else None
         day = first.ts.astimezone(zone).date()
-        due = None if not item.due else find_due(item.due, day, book_of(cited[0]))
+        due = None if not item.due else find_due(item.due, day, book_of(cited[0], usual))
         if due is not None and due.text.casefold() not in said:
             due = None
         kept.append(

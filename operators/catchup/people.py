@@ -73,11 +73,11 @@ def addressed(sentence: str, people: Iterable[Person]) -> Person | None:
 @lru_cache
 def _address_pattern(name: str) -> re.Pattern[str]:
     called = re.escape(_unaccented(name))
+    title = f"(?:{'|'.join(word for book in phrase_books().values() for word in book.honorifics)})?"
     if _WRITTEN_TOGETHER.search(name):
-        title = f"(?:{'|'.join(word for book in phrase_books().values() for word in book.honorifics)})?"
-        return re.compile(rf"(?:^|[@、。\s]){called}{title}[、,]|@{called}|、{called}{title}[。？?!！]*$")
+        return re.compile(rf"(?:^|[@、。\s]){called}{title}[、,]|@{called}|[、,]{called}{title}[。？?!！]*$")
     asking = "|".join(phrase for book in phrase_books().values() for phrase in book.addressing)
-    body = rf"^\W*@?{called}(?:\s*[,:–-]|\s+(?:{asking})\b)"
+    body = rf"^\W*@?{called}{title}(?:\s*[,:–-]|\s+(?:{asking})\b)"
     return re.compile(rf"{body}|@{called}(?!\w)|,\s*{called}\s*[?.!？]*\s*$", re.IGNORECASE)
 
 

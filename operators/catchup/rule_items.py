@@ -8,7 +8,6 @@ Messages from bots are ignored.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -19,8 +18,8 @@ from backscroll.operators.acts.classifier import ActKind, Acts
 from backscroll.operators.acts.reading import ReadSentence, asks
 from backscroll.operators.catchup.due_dates import Due, find_due
 from backscroll.operators.catchup.people import Person, addressed
-from backscroll.operators.language.phrasebook import PhraseBook, phrase_books
-from backscroll.operators.language.salience import AnalysedTurn
+from backscroll.operators.language.chat_language import book_of, main_book
+from backscroll.operators.language.phrasebook import PhraseBook
 from backscroll.operators.language.sentences import sentences
 from backscroll.operators.messages import Turn
 
@@ -66,19 +65,6 @@ class CatchupItem:
     also: tuple[Turn, ...] = ()
 
 
-def book_of(analysed: AnalysedTurn) -> PhraseBook:
-    """The phrase book for the language of a message; English if there is none."""
-    return phrase_books().get(analysed.lexicon.code) or phrase_books()["en"]
-
-
-def main_book(analysed_turns: Sequence[AnalysedTurn]) -> PhraseBook:
-    """The phrase book for the language with the most words."""
-    words = Counter[PhraseBook]()
-    for analysed in analysed_turns:
-        words[book_of(analysed)] += len(analysed.words)
-    return words.most_common(1)[0][0] if words else phrase_books()["en"]
-
-
 def find_items(
     acts: Sequence[Acts], people: Sequence[Person], zone: tzinfo, *, first: int = 0
 ) -> list[CatchupItem]:
@@ -91,18 +77,25 @@ def find_items(
         first: the place of the first message that items may be about.
     """
     found = []
+    usual = main_book([one.message.analysed for one in acts])
     for one in acts[first:]:
         likely = {kind: one.probabilities[kind] / least for kind, least in LEAST.items()}
         if one.answered(ANSWERS):
             del likely["question"]
         kind = max(likely, key=likely.__getitem__)
         if likely[kind] >= 1 and one.message.sentences and not one.message.turn.author.bot:
-            found.append(_item(one, kind, acts, people, zone))
+            found.append(_item(one, kind, acts, people, zone=zone, usual=usual))
     return found
 
 
 def _item(
-    one: Acts, kind: ActKind, acts: Sequence[Acts], people: Sequence[Person], zone: tzinfo
+    one: Acts,
+    kind: ActKind,
+    acts: Sequence[Acts],
+    people: Sequence[Person],
+    *,
+    zone: tzinfo,
+    usual: PhraseBook,
 ) -> CatchupItem:
     message, turn = one.message, one.message.turn
     sentence = message.sentences[one.best_sentence(kind)]
@@ -114,17 +107,19 @@ def _item(
         return CatchupItem("decision", turn, text, score, to=to)
     if kind == "question":
         return CatchupItem("question", turn, text, score, asks=True, to=to)
-    book = book_of(message.analysed)
+    book = book_of(message.analysed, usual)
     day = turn.ts.astimezone(zone).date()
     stated = " ".join(
         message.analysed.text[part.start : part.end] for part in message.sentences if not part.asks
     )
     due = find_due(said, day, book) or find_due(stated, day, book)
-    owner = _owner(one, sentence, acts, people)
+    owner = _owner(one, sentence, acts, people, book)
     return CatchupItem("action", turn, text, score, owner, due, sentence.asks, to)
 
 
-def _owner(one: Acts, sentence: ReadSentence, acts: Sequence[Acts], people: Sequence[Person]) -> str | None:
+def _owner(
+    one: Acts, sentence: ReadSentence, acts: Sequence[Acts], people: Sequence[Person], book: PhraseBook
+) -> str | None:
     """Who has to act: whoever is asked or named, whoever accepts a request, or the author."""
     author = one.message.turn.author
     said = one.message.analysed.text[sentence.start : sentence.end]
@@ -133,7 +128,7 @@ def _owner(one: Acts, sentence: ReadSentence, acts: Sequence[Acts], people: Sequ
     if asked and to is not None:
         return to.name
     if not {"commits", "offers"} & sentence.cues:
-        if (named := _named_owner(said, people, book_of(one.message.analysed))) is not None:
+        if (named := _named_owner(said, people, book)) is not None:
             return named
         if asked:
             taken = [acts[answer.place].message for answer in one.answers if answer.probability >= ANSWERS]

@@ -1,4 +1,4 @@
-"""Identifies the language of a window, so that a model can be told which language to answer in.
+"""Identifies the language of messages: for a model that has to answer in it, and for catch-up headings.
 
 Uses py3langid (BSD-3-Clause), a naive Bayes model over byte n-grams whose data comes with the package.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier  # type: ignore[import-untyped]
 
-__all__ = ["LANGUAGES", "language_name"]
+__all__ = ["LANGUAGES", "language_code", "language_name"]
 
 LANGUAGES = {
     "ar": "Arabic",
@@ -80,10 +80,15 @@ _PRIOR = 5.0  # in letters, a bias to English: "lol" belongs to no language
 
 
 def language_name(texts: Sequence[str]) -> str:
-    """The English name of the language most of the text is in.
+    """The English name of the language most of the text is in; "English" if nothing is left to go by."""
+    return LANGUAGES[language_code(texts)]
+
+
+def language_code(texts: Sequence[str]) -> str:
+    """The ISO 639-1 code of the language most of the text is in.
 
     Each text votes for every language with its probability, weighted by the number of letters, because
-    short messages are unreliable. Code, addresses, mentions, emoji and numbers are ignored. "English" if
+    short messages are unreliable. Code, addresses, mentions, emoji and numbers are ignored. "en" if
     nothing is left to go by.
     """
     votes = Counter[str]({_DEFAULT_CODE: _PRIOR})
@@ -93,7 +98,7 @@ def language_name(texts: Sequence[str]) -> str:
         if weight:
             for code, probability in _identifier().rank(prose):
                 votes[code] += probability * weight
-    return LANGUAGES[max(votes, key=votes.__getitem__)]
+    return max(votes, key=votes.__getitem__)
 
 
 @cache

@@ -1,17 +1,15 @@
-"""Patterns for decisions, promises, requests and dates in a language, and its catch-up headings.
+"""How a language addresses people and writes dates, and its catch-up headings.
 
-There is one `PhraseBook` per language, read from `phrasebooks/`. Phrase books find what a user who was
-away needs to know; `language.lexicon` finds what refers to something earlier. Text in another language
-uses the English phrase book, whose patterns then rarely match. Patterns ignore case; the Japanese ones
-may match within words.
+There is one `PhraseBook` per language, read from `phrasebooks/`; add a file there to add a language. More
+languages have a phrase book than a lexicon (`language.lexicon`). Text in any other language uses the
+English phrase book. Patterns ignore case; the Japanese and Chinese ones may match within words.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -33,15 +31,14 @@ class PhraseBook:
 
     Attributes:
         code: ISO 639-1.
-        decided: a sentence that takes or reports a decision.
-        promised: the author will do something.
-        requested: somebody is asked to do something.
-        rhetorical: a question that needs no answer.
         weekdays: Monday to Sunday, each as a pattern.
         days: patterns for relative days, with the number of days ahead.
         before_dates: words before a date that belong to it ("by", "until").
         past: words before a date that mean it is in the past ("last", "since").
         headings: the texts of a digest, by the names in `HEADINGS`.
+        after_dates: words or particles after a date that belong to it.
+        past_after: words after a date that mean it is in the past ("vendredi dernier").
+        next_week: words before a weekday that mean the one in the week after the message's.
         months: January to December, each as a pattern; empty if months are numbered.
         assigned: words after a name that assign a task to the person ("Ana owns it").
         addressing: words after a name that address the person without a comma ("Ana please").
@@ -53,15 +50,14 @@ class PhraseBook:
     """
 
     code: str
-    decided: tuple[str, ...]
-    promised: tuple[str, ...]
-    requested: tuple[str, ...]
-    rhetorical: tuple[str, ...]
     weekdays: tuple[str, ...]
     days: Mapping[str, int]
     before_dates: tuple[str, ...]
     past: tuple[str, ...]
     headings: Mapping[str, str]
+    after_dates: tuple[str, ...] = ()
+    past_after: tuple[str, ...] = ()
+    next_week: tuple[str, ...] = ()
     months: tuple[str, ...] = ()
     assigned: tuple[str, ...] = ()
     addressing: tuple[str, ...] = ()
@@ -82,30 +78,6 @@ class PhraseBook:
         for name in HEADINGS:
             if name not in self.headings:
                 raise ValueError(f"headings: {name!r} is missing")
-
-    @cached_property
-    def decision(self) -> re.Pattern[str]:
-        """Matches a decision."""
-        return self._any(self.decided)
-
-    @cached_property
-    def promise(self) -> re.Pattern[str]:
-        """Matches a promise by the author."""
-        return self._any(self.promised)
-
-    @cached_property
-    def request(self) -> re.Pattern[str]:
-        """Matches a request to somebody."""
-        return self._any(self.requested)
-
-    @cached_property
-    def rhetoric(self) -> re.Pattern[str]:
-        """Matches a question that needs no answer."""
-        return self._any(self.rhetorical)
-
-    def _any(self, phrases: Iterable[str]) -> re.Pattern[str]:
-        body = "|".join(phrases) or r"(?!)"
-        return re.compile(rf"(?<!\w)(?:{body})(?!\w)" if self.spaced else body, re.IGNORECASE)
 
 
 @cache

@@ -15,6 +15,7 @@ from backscroll.operators.catchup.model_items import (
 )
 from backscroll.operators.llm.protocol import Answer, LLMUnavailable, Prompt, Usage, parse_answer
 from support.chats import channel, chat
+from support.languages import CHATS
 
 TURNS = chat(
     "Ines: We take the second offer, €720 a month.",
@@ -37,6 +38,26 @@ def test_a_supported_item_is_kept_with_its_owner_and_due_date() -> None:
     assert (found.kind, found.text, found.owner) == ("action", "Bram will build the grey banner.", "Bram")
     assert found.due is not None
     assert (found.due.text, str(found.due.date)) == ("by Friday", "2026-03-06")
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "number", "due", "date"),
+    [
+        ("fr", "Nadège prépare le correctif", 5, "d'ici vendredi", "2026-03-06"),
+        ("it", "Sara puoi mandare i file definitivi", 5, "entro venerdì", "2026-03-06"),
+        ("pl", "Ola przygotujesz listę", 5, "do piątku", "2026-03-06"),
+        ("ru", "Денис сможешь настроить", 4, "до пятницы", "2026-03-06"),
+        ("ko", "민수님 테스트 결과를 공유해", 5, "금요일까지", "2026-03-06"),
+        ("zh", "你能在周五之前把采购单发给财务吗", 5, "周五之前", "2026-03-06"),
+    ],
+)
+def test_a_due_date_is_read_in_the_language_of_the_chat(
+    code: str, text: str, number: int, due: str, date: str
+) -> None:
+    answer = SuggestedItems(items=[item(text, number, kind="action", due=due)])
+    (found,), _ = guard_items(answer, chat(*CHATS[code]), UTC)
+    assert found.due is not None
+    assert (found.due.text, str(found.due.date)) == (due, date)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,12 @@ def test_an_ambiguous_first_name_matches_nobody() -> None:
         ("what do we do, Ben?", "Ben"),
         ("Ben decides things until Monday", None),
         ("お願いします、林さん。", "林"),
+        ("林老师，明天能来吗？", "林"),
+        ("明天能来吗，林？", "林"),
+        ("Ben님, 확인해 주세요", "Ben"),
+        ("Ben s'il te plaît regarde", "Ben"),
+        ("Ben пожалуйста посмотри", "Ben"),
+        ("Ben kun je even kijken?", "Ben"),
     ],
 )
 def test_a_sentence_addresses_the_person_it_names(sentence: str, name: str | None) -> None:
