@@ -43,12 +43,15 @@ def test_likeness_is_the_cosine_to_messages_around() -> None:
     figures = around.figures(0)
     assert figures["like next"] == pytest.approx(0)
     assert figures["like soon"] == pytest.approx(1)
-    assert figures["like own"] == pytest.approx(1)  # whoever wrote it
+    assert figures["like own"] == pytest.approx(1)
     assert figures["central"] == pytest.approx((0 + half + 1) / 3)
     assert figures["like before"] == 0
     figures = around.figures(2)
     assert figures["like before"] == pytest.approx(half)  # not the author's own message
     assert figures["like next"] == pytest.approx(half)
+    mine = Neighbourhood(read("Ana: a", "Ben: b", "Ana: c"), np.array([[1, 0], [0, 1], [1, 0]], np.float32))
+    assert mine.figures(0)["like soon"] == 0
+    assert mine.figures(0)["like own"] == 1  # the author's own count here
 
 
 def test_without_vectors_no_figure_needs_them() -> None:
@@ -78,7 +81,15 @@ def test_figures_of_a_small_chat() -> None:
     assert first["silence of others"] == pytest.approx(log(121))
     assert asked["silence before"] == last["silence after"] == 14
     assert (asked["distance of others"], last["distance of others"]) == (1, 12)
-    assert (asked["share"], asked["two people"], asked["to come"]) == (0.5, 1, pytest.approx(log(4)))
+    assert (asked["share"], asked["two people"]) == (0.5, 1)
+    assert asked["to come"] == pytest.approx(log(4))
+
+
+@pytest.mark.parametrize(("between", "thanked"), [(6, 1), (7, 0)])
+def test_thanks_count_if_they_come_soon(between: int, thanked: int) -> None:
+    talk = [f"Ben: The tide is at {n}." for n in range(between)]
+    figures = Neighbourhood(read("Ana: Where is the key?", *talk, "Ana: thanks")).figures(0)
+    assert figures["thanks later"] == thanked
 
 
 def test_cues_of_the_nearest_messages_by_others_are_taken() -> None:

@@ -18,11 +18,11 @@ def logistic(score: float) -> float:
 
 
 def test_a_probability_adds_the_bias_the_features_the_vector_and_the_rest() -> None:
-    vector = np.array([0.5, 9.0, 0.25], np.float32)
+    vector = np.array([1.0, 9.0, 0.25], np.float32)
     assert MODEL.probability(()) == pytest.approx(logistic(-1))
     assert MODEL.probability(["a", "b", "unknown"]) == pytest.approx(logistic(0.5))
-    assert MODEL.probability(["a"], vector) == pytest.approx(logistic(1.0))
-    assert MODEL.probability(["a"], vector, more=1.5) == pytest.approx(logistic(2.5))
+    assert MODEL.probability(["a"], vector) == pytest.approx(logistic(1.5))
+    assert MODEL.probability(["a"], vector, more=1.5) == pytest.approx(logistic(3.0))
 
 
 def test_a_model_without_weights_for_a_vector_ignores_it() -> None:

@@ -57,7 +57,7 @@ TALK = chat(
     "Ben: haha, the printer hates everybody else",
     "Dora: Where do the reports of the harbour master end up?",
 )
-ITEMS = {
+ITEMS: dict[str, list[tuple[str, str | None]]] = {
     "for_me": [("m3", "action"), ("m5", "action"), ("m9", "reply")],
     "decisions": [("m2", None)],
     "questions": [("m11", None)],

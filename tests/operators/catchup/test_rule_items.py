@@ -36,7 +36,10 @@ def people_of(acts: Sequence[Acts]) -> list[Person]:
 def items(acts: Sequence[Acts], first: int = 0) -> dict[str, Found]:
     """The kind, owner and due date of each item in a chat, by message id."""
     found = find_items(acts, people_of(acts), UTC, first=first)
-    return {one.turn.id: (one.kind, one.owner, one.due and one.due.date.isoformat()) for one in found}
+    return {
+        one.turn.id: (one.kind, one.owner, None if one.due is None else one.due.date.isoformat())
+        for one in found
+    }
 
 
 def told(kind: ActKind, *lines: str, answers: tuple[Answer, ...] = ()) -> list[Acts]:

@@ -64,7 +64,7 @@ def test_no_more_than_a_few_messages_before_the_absence_are_read(tmp_path: Path)
     long = [("Eva", f"The tide is at {n}.") for n in range(30)]
     write_dialogue(tmp_path / "dialogues", "tides", long)
     file = tmp_path / "away.jsonl"
-    nothing = {"points": [], "decisions": [], "actions": [], "questions": []}
+    nothing: dict[str, list[str]] = {"points": [], "decisions": [], "actions": [], "questions": []}
     row = {**ABSENCE, **nothing, "absence": "a", "dialogue": "tides", "first_id": "m20", "last_id": "m24"}
     file.write_text(json.dumps(row))
     (found,) = read_annotated([file], [tmp_path / "dialogues"], HashingEmbedder())

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from backscroll.operators.acts.classifier import KINDS
 from backscroll.operators.acts.linear import LinearModel
@@ -22,7 +23,7 @@ DIALOGUES = [f"d{n % 6}" for n in range(COUNT)]
 DECISIONS = (RANDOM.random(COUNT) < np.where(CUES[:, 0], 0.9, 0.1)).tolist()
 
 
-def examples(vectors: np.ndarray | None = None) -> LabelledMessages:  # type: ignore[type-arg]
+def examples(vectors: NDArray[np.float32] | None = None) -> LabelledMessages:
     """Messages of six dialogues: the cue `decides` makes a decision likely, and the word `crane` too, but
     that is said in one dialogue only."""
     features = []

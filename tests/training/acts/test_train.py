@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from backscroll.operators.acts.classifier import KINDS, ActModel, find_acts
 from backscroll.training.acts import train as module
-from backscroll.training.acts.examples import read_annotated
+from backscroll.training.acts.examples import AnnotatedTurns, read_annotated
 from backscroll.training.acts.fit import FitSettings
 from backscroll.training.acts.train import train
 from support.acting import read
@@ -82,7 +82,7 @@ def test_a_dialogue_that_is_left_out_is_not_learned_from(
 ) -> None:
     learned = list[tuple[bool, list[str]]]()
 
-    def recorded(examples: Sequence[module.AnnotatedTurns], *, vectors: bool) -> ActModel:
+    def recorded(examples: Sequence[AnnotatedTurns], *, vectors: bool) -> ActModel:
         learned.append((vectors, [one.absence.dialogue for one in examples]))
         return train(examples, vectors=vectors)
 
