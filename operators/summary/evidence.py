@@ -34,7 +34,7 @@ __all__ = ["WEIGHTS", "Evidence", "EvidenceModels", "Resolution", "exchange_vect
 WEIGHTS = Path(__file__).with_name("evidence.json")
 
 _ASKED = 0.08  # least probability that a reader asks, of a gap that is explained
-_OPEN = 0.25  # the same, of a gap that is listed without an explanation
+_OPEN = 0.4  # the same, of a gap that is listed without an explanation
 _SURE = 0.41  # least sum of the probabilities of the turns shown
 _SECOND = 0.2  # least probability of a second turn, as a share of the first one's
 _CONVERSATION = 8  # turns between the two
@@ -132,7 +132,8 @@ def resolve_gaps(
     models = models or EvidenceModels.fitting(exchange)
     evidence, asked, told = dict[int, tuple[Evidence, ...]](), set[int](), set[frozenset[int]]()
     for index, gap in enumerate(gaps):
-        if gap.utterance not in exchange.places:
+        place = exchange.places.get(gap.utterance)
+        if place is None or window[place].author.bot:  # nobody asks what a bot means
             continue
         probability = float(_probability(models.asked.score(exchange.asked(gap)))[0])
         if probability < _ASKED:

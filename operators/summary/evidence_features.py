@@ -8,7 +8,7 @@ They are computed from the window and its memory alone, so that they exist for e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from math import log, log1p
 from typing import Any
@@ -64,6 +64,25 @@ class ExchangeVectors:
     memory: Vectors
 
 
+@dataclass(frozen=True, slots=True)
+class _Utterance:
+    """What is needed of the utterance of a gap, to compare it with every turn in memory."""
+
+    place: int
+    turn: Turn
+    speaker: str
+    words: frozenset[str]
+    stems: frozenset[str]
+    new: frozenset[str]
+    quoted: frozenset[str]
+    weight: float
+
+    @property
+    def opening(self) -> bool:
+        """Whether it continues what was said just before the window."""
+        return self.place < _OPENING
+
+
 class Exchange:
     """A window with its memory, read once for all of its gaps.
 
@@ -117,14 +136,14 @@ class Exchange:
 
     def evidence(self, gap: Gap, index: int) -> dict[str, Floats]:
         """`EVIDENCE` of a gap and every turn in memory, each `[memory]`; `index` is that of the gap."""
-        place = self.places[gap.utterance]
-        shared = [self._shared(stems & self._words_of(place)) for stems in self.remembered]
+        utterance = self._utterance(gap)
+        shared = [self._shared(stems & utterance.stems) for stems in self.remembered]
         wanted = {word.stem for word in words(gap.text)} - self._everyone
         for_gap = np.array([self._shared(stems & wanted) for stems in self.remembered])
         total = self._shared(wanted & self.rarity.keys()) + 1e-6
         gap_ranks = log_rank(for_gap[None])[0]
         rows = [
-            self._row(position, place, gap, index)
+            self._row(position, utterance, shared[position], index)
             | {
                 "near_shared": max((shared[at] for at in self._near(position)), default=0.0),
                 "gap_rank": gap_ranks[position],
@@ -133,20 +152,30 @@ class Exchange:
             for position in range(len(self.memory))
         ]
         found = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
-        return found | self._relevance(index) | self._cosines(place)
+        return found | self._relevance(index) | self._cosines(utterance.place)
 
-    def _row(self, position: int, place: int, gap: Gap, index: int) -> dict[str, float]:
+    def _utterance(self, gap: Gap) -> _Utterance:
+        place = self.places[gap.utterance]
+        stems = self._said[place] - self._everyone  # without names of authors
+        return _Utterance(
+            place,
+            self.window[place],
+            _first_name(self.window[place]),
+            frozenset(word.lower for word in self.analysed[place].words),
+            frozenset(stems),
+            frozenset(stems.difference(*self._said[:place])),
+            frozenset(stems & {word.stem for word in words(gap.quote)}),
+            self._shared(stems) + 1e-6,
+        )
+
+    def _row(self, position: int, utterance: _Utterance, shared: float, index: int) -> dict[str, float]:
         entry, stems, name = self.memory[position], self.remembered[position], self._names[position]
-        turn, earlier, analysed = self.window[place], entry.turn, self._earlier[position]
-        utterance = self._words_of(place)
-        speaker, spoken = _first_name(turn), {word.lower for word in self.analysed[place].words}
+        turn, earlier, analysed = utterance.turn, entry.turn, self._earlier[position]
+        place, opening, speaker = utterance.place, utterance.opening, utterance.speaker
         question, same = "?" in entry.text, earlier.author.name == turn.author.name
-        named = name != speaker and name in spoken
+        named = name != speaker and name in utterance.words
         before = self._neighbour(position, -1)
-        shared = self._shared(stems & utterance)
-        said_before = set[str]().union(*self._said[:place])
         elsewhere = np.delete(self._overlap[position], place).max(initial=0.0)
-        opening = place < _OPENING
         return {
             "place": min(place, _LATE),
             "away": log1p(max(0, turn.seq - earlier.seq - 1)),
@@ -157,20 +186,20 @@ class Exchange:
             "named": named,
             "named_last": named and self._last_of[earlier.author.name] == earlier.seq,
             "author_last": self._last_of[earlier.author.name] == earlier.seq,
-            "asks_author": question and speaker in {word.lower for word in analysed.words},
+            "asks_author": question and any(word.lower == speaker for word in analysed.words),
             "own_question": question and same,
             "previous_asks": before is not None and "?" in before.text,
             "previous_same": _same_author(before, entry),
             "next_same": _same_author(self._neighbour(position, 1), entry),
-            "rarest": max((self.rarity[stem] for stem in stems & utterance), default=0.0),
-            "quote_shared": self._shared(stems & utterance & {word.stem for word in words(gap.quote)}),
-            "new_shared": self._shared((stems & utterance) - said_before),
+            "rarest": max((self.rarity[stem] for stem in stems & utterance.stems), default=0.0),
+            "quote_shared": self._shared(stems & utterance.quoted),
+            "new_shared": self._shared(stems & utterance.new),
             "beyond_window": shared - elsewhere,
             "opening_back": opening * log1p(max(0, self.window[0].seq - earlier.seq - 1)),
             "opening_same_author": opening and same,
             "opening_question": opening and question,
             "opening_latest": opening and self.window[0].seq - earlier.seq <= _LATEST,
-            "opening_share": opening * shared / (self._shared(utterance) + 1e-6),
+            "opening_share": opening * shared / utterance.weight,
             "score": entry.score,
             "rank": self._ranks[position],
             "own_gap": entry.gap == index,
@@ -207,11 +236,7 @@ class Exchange:
             "opening_z": z * (place < _OPENING),
         }
 
-    def _words_of(self, place: int) -> set[str]:
-        """The stems of an utterance, without names of authors."""
-        return self._said[place] - self._everyone
-
-    def _shared(self, stems: set[str]) -> float:
+    def _shared(self, stems: Set[str]) -> float:
         return sum(self.rarity[stem] for stem in sorted(stems))
 
     def _near(self, position: int) -> list[int]:

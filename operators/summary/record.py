@@ -63,7 +63,7 @@ class WindowEntry:
 
 @dataclass(frozen=True, slots=True)
 class GapEntry:
-    """A gap; `evidence` lists the ids of the memory turns with which the summary resolves it."""
+    """A gap; `evidence` lists the ids of the memory turns that explain it, the likelier one first."""
 
     utterance: str
     quote: str

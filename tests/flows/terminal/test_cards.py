@@ -17,6 +17,7 @@ def rendered(
     text: str,
     channel: str = "日本語/ops",
     *,
+    earlier: str | None = None,
     end: datetime = START,
     zone: tzinfo = UTC,
     zone_name: str = "UTC",
@@ -32,7 +33,7 @@ def rendered(
         window=WindowEntry(0, 0, 0, ["m9"], START, end, 9),
         summary=f"09:00 Ana: {text}",
         gaps=[GapEntry("m9", text, "", "", [], ["m1"])],
-        memory=[MemoryEntry("m1", 0, "Ben", START, text, None, 5, 0, 1, 0.5)],
+        memory=[MemoryEntry("m1", 0, "Ben", START, earlier or text, None, 5, 0, 1, 0.5)],
         tokens={},
         timings_ms={},
         models={},
@@ -56,6 +57,12 @@ def test_the_times_of_a_card_are_of_the_zone_which_it_names() -> None:
     shown = rendered("It is done.", end=end, zone=ZoneInfo("Europe/Oslo"), zone_name="Europe/Oslo")
     assert "2026-03-02 10:00 to 2026-03-03 00:30 Europe/Oslo" in shown
     assert "← Ben, 2026-03-02 10:00, m1: It is done." in shown
+
+
+def test_a_message_that_the_summary_quotes_in_brackets_is_not_printed_again() -> None:
+    earlier = "The pump leaks."
+    assert "← Ben, 2026-03-02 09:00, m1: The pump leaks." in rendered("It is done.", earlier=earlier)
+    assert "←" not in rendered("It [Ben, 09:00: The pump leaks.] is done.", earlier=earlier)
 
 
 def test_chat_text_cannot_control_the_terminal() -> None:

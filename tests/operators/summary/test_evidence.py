@@ -67,6 +67,12 @@ def test_a_gap_that_nobody_would_ask_about_is_neither_explained_nor_listed() -> 
     assert resolution == Resolution({}, frozenset())
 
 
+def test_a_message_of_a_bot_is_not_explained() -> None:
+    bot = replace(WINDOW[0], author=replace(WINDOW[0].author, bot=True))
+    resolution = resolve_gaps([bot], GAPS[:1], [entry(4, LONG)], models=by_words())
+    assert resolution == Resolution({}, frozenset())
+
+
 def test_a_gap_that_is_asked_about_is_listed_even_if_nothing_explains_it() -> None:
     assert resolve_gaps(WINDOW, GAPS, [], models=by_words()) == Resolution({}, frozenset({0, 1}))
 
