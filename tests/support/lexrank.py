@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import click
@@ -63,16 +62,15 @@ def by_lexrank(turns: Sequence[Turn], tokens: int) -> set[str]:
         return set()
     ranking = LexRankSummarizer()
     ranking.stop_words = lexicons()["en"].function
-    document = ObjectDocumentModel([Paragraph([Sentence(one, Words()) for _, one in candidates])])
-    rated: dict[Any, float] = ranking.rate_sentences(document)
-    chosen, left = set[str](), tokens
-    for (turn, one), _ in sorted(
-        zip(candidates, map(rated.__getitem__, document.sentences), strict=True), key=lambda pair: -pair[1]
-    ):
-        cost = count(f"{turn.ts:%H:%M} {turn.author.name}: {one}\n")
-        if cost <= left:
-            left -= cost
-            chosen.add(turn.id)
+    spoken = [Sentence(one, Words()) for _, one in candidates]
+    document = ObjectDocumentModel([Paragraph(spoken)])
+    chosen = set[str]()
+    for number in range(1, len(spoken) + 1):
+        best = {id(one) for one in ranking(document, number)}
+        said_by = [pair for pair, one in zip(candidates, spoken, strict=True) if id(one) in best]
+        if sum(count(f"{turn.ts:%H:%M} {turn.author.name}: {one}\n") for turn, one in said_by) > tokens:
+            break
+        chosen = {turn.id for turn, _ in said_by}
     return chosen
 
 
