@@ -98,7 +98,7 @@ class Form:
             head = f"{self._local(first.ts):{clock}}"
         else:
             head = f"{self._local(first.ts):{clock}} {self._text(first.author.name)}:"
-        turns = (*item.messages, *(earlier.turn for earlier in item.explained))
+        turns = tuple(dict.fromkeys((*item.messages, *(earlier.turn for earlier in item.explained))))
         return f"- {head} {words}{notes}{task}  {self._ids(turns)}"
 
     def _message(self, turn: Turn, words: str, clock: str) -> str:

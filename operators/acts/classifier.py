@@ -92,9 +92,13 @@ class Acts:
         return bool(self.answers) and self.answers[0].probability >= least
 
     def best_sentence(self, kind: ActKind) -> int:
-        """The index of the sentence that speaks most for a kind; the first of equals."""
-        weights = self.weight[kind]
-        return max(range(len(weights)), key=lambda index: (weights[index], -index), default=0)
+        """The index of the sentence that speaks most for a kind, rather not a greeting."""
+        weights, sentences = self.weight[kind], self.message.sentences
+
+        def speaks(index: int) -> tuple[bool, float, int]:
+            return not {"social", "thanks"} & sentences[index].cues, weights[index], -index
+
+        return max(range(len(weights)), key=speaks, default=0)
 
 
 def present(

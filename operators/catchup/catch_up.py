@@ -52,11 +52,12 @@ from backscroll.operators.summary.record import Summary
 __all__ = ["Embed", "catch_up", "in_span"]
 
 _SHARES = {"for_me": 0.45, "decisions": 0.4, "actions": 0.4, "questions": 0.35, "highlights": 1.0}
+_KEPT = 0.15  # of the tokens, for highlights
 _LEAST_LINE = 8  # tokens
 Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 _OF_KIND = {"decision": "decisions", "action": "actions", "question": "questions", "highlight": "highlights"}
 _LEAST_TOKENS = 60  # per channel
-_LEAST_POINT = 0.08  # the lowest probability of a highlight
+_LEAST_POINT, _LEAST_SALIENCE = 0.08, 0.25  # a highlight reaches one of them
 _LEANING = frozenset({"things", "people", "connects", "answers", "decides"})
 _OPENING = 12  # characters
 _REPLIES = 0.3  # the lowest probability at which a message answers the user
@@ -222,8 +223,10 @@ class _DigestBuilder:
                 sections["for_me"].append(mine)
             elif found is not None:
                 sections[_OF_KIND[found.kind]].append(found)
-            elif self.by_rules and turn.id in highlights and highlights[turn.id].score >= _LEAST_POINT:
-                sections["highlights"].append(highlights[turn.id])
+            elif self.by_rules and turn.id in highlights:
+                item, salience = highlights[turn.id], one.message.analysed.salience
+                if item.score >= _LEAST_POINT or salience >= _LEAST_SALIENCE:
+                    sections["highlights"].append(item)
         for items in sections.values():
             items.sort(key=lambda item: (-item.score, item.turn.seq))
         if not any(sections.values()):  # only greetings or bots: still show something
@@ -301,7 +304,8 @@ class _DigestBuilder:
         left, said = tokens, set[str]()
         for shares in (_SHARES, dict.fromkeys(SECTIONS, 1.0)):
             for name in SECTIONS:
-                limit = min(left, round(tokens * shares[name]))
+                kept = 0 if name == "highlights" or not waiting["highlights"] else _KEPT * tokens
+                limit = min(left - round(kept), round(tokens * shares[name]))
                 for item in waiting[name]:
                     words = set(item.text.casefold().split())
                     if item in chosen[name] or len(words & said) > 0.8 * len(words):

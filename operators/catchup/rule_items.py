@@ -39,6 +39,8 @@ __all__ = [
 Kind: TypeAlias = Literal["decision", "action", "question", "highlight", "mention", "reply"]
 LEAST: Mapping[ActKind, float] = MappingProxyType({"decision": 0.4, "action": 0.4, "question": 0.35})
 """The lowest probability at which an act is shown."""
+OTHER_LANGUAGES = 0.6
+"""What part of it suffices in other languages than English: few of their words were learned."""
 ANSWERS = 0.5
 """The lowest probability at which a message counts as the answer to a question."""
 _QUOTE = 100  # characters; a quote is extended to neighbouring sentences up to this length
@@ -79,7 +81,9 @@ def find_items(
     found = []
     usual = main_book([one.message.analysed for one in acts])
     for one in acts[first:]:
-        likely = {kind: one.probabilities[kind] / least for kind, least in LEAST.items()}
+        english = one.message.analysed.lexicon.code == "en"
+        share = 1.0 if english else OTHER_LANGUAGES
+        likely = {kind: one.probabilities[kind] / (share * least) for kind, least in LEAST.items()}
         if one.answered(ANSWERS):
             del likely["question"]
         kind = max(likely, key=likely.__getitem__)
