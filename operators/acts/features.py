@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
-from math import log
+from math import fsum, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class Neighbourhood:
 
     def shared(self, one: int, other: int) -> float:
         """The rarity of the stems that two messages share."""
-        return sum(self.rarity[stem] for stem in self.messages[one].stems & self.messages[other].stems)
+        return fsum(self.rarity[stem] for stem in self.messages[one].stems & self.messages[other].stems)
 
     def figures(self, place: int) -> dict[str, float]:
         """The figures of a message; those that need vectors are absent without them."""

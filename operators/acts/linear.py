@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import exp
+from math import exp, fsum
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,8 @@ class LinearModel:
         return {"bias": self.bias, "weights": dict(self.weights), "vector": vector}
 
     def total(self, names: Iterable[str]) -> float:
-        """The weights of features that are present, together."""
-        return sum(self.weights.get(name, 0.0) for name in names)
+        """The weights of features that are present, together, in whatever order they come."""
+        return fsum(self.weights.get(name, 0.0) for name in names)
 
     def probability(
         self, names: Iterable[str], vector: NDArray[np.float32] | None = None, more: float = 0.0
@@ -50,4 +50,4 @@ class LinearModel:
 
     def weighed(self, figures: Mapping[str, float]) -> float:
         """The weights of figures, each times the figure."""
-        return sum(self.weights.get(name, 0.0) * figure for name, figure in figures.items())
+        return fsum(self.weights.get(name, 0.0) * figure for name, figure in figures.items())

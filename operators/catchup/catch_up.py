@@ -35,6 +35,7 @@ from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Period
 from backscroll.operators.catchup.rule_items import (
     CatchupItem,
+    asked_of,
     find_highlights,
     find_items,
     main_book,
@@ -135,6 +136,7 @@ class _DigestBuilder:
         self.live = [turn for turn in self.inside if not turn.deleted]
         self.known = {turn.id: turn for turn in self.channel.turns if not turn.deleted}
         self.analysed_turns = analyse_turns(self.live)
+        self.book = main_book(self.analysed_turns)
         self.acts, self.first = self._acts()
         self.threads = from_threads(self.analysed_turns, self.known)
         self.alone = len({turn.author.id for turn in self.channel.turns if not turn.deleted}) == 2
@@ -156,7 +158,7 @@ class _DigestBuilder:
         model = self.model or Suggested()
         return ChannelDigest(
             key=self.channel.key,
-            book=main_book(self.analysed_turns),
+            book=self.book,
             advice=self._advice(candidates),
             messages=len(self.live),
             people=tuple(dict.fromkeys(turn.author.name for turn in self.live if not turn.author.bot)),
@@ -272,6 +274,8 @@ class _DigestBuilder:
         names = me.is_mentioned(turn.text)
         if owns and found is not None:
             return replace(found, score=3 + found.score)
+        if (asked := asked_of(one, me, self.zone, self.book)) is not None:
+            return replace(asked, score=3 + asked.score)
         if found is not None and found.asks and (names or replies or self.alone):
             return replace(found, kind="question", score=3 + found.score)
         if not replies and _says_little(one, me):

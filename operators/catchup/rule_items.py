@@ -27,6 +27,7 @@ __all__ = [
     "ANSWERS",
     "CatchupItem",
     "Kind",
+    "asked_of",
     "asks",
     "book_of",
     "find_highlights",
@@ -119,6 +120,19 @@ def _item(
     due = find_due(said, day, book) or find_due(stated, day, book)
     owner = _owner(one, sentence, acts, people, book)
     return CatchupItem("action", turn, text, score, owner, due, sentence.asks, to)
+
+
+def asked_of(one: Acts, person: Person, zone: tzinfo, usual: PhraseBook) -> CatchupItem | None:
+    """What a message asks a person by name to do; None if it asks nothing of them."""
+    message, turn = one.message, one.message.turn
+    for sentence in message.sentences:
+        said = message.analysed.text[sentence.start : sentence.end]
+        if {"requests", "commands"} & sentence.cues and addressed(said, [person]) is not None:
+            due = find_due(said, turn.ts.astimezone(zone).date(), book_of(message.analysed, usual))
+            text = quoted(turn.text, sentence.start, sentence.end)
+            score = one.probabilities["action"]
+            return CatchupItem("action", turn, text, score, person.name, due, sentence.asks, person)
+    return None
 
 
 def _owner(

@@ -136,7 +136,7 @@ class ExtractiveSummarizer:
         earlier = evidence.entry.turn
         said, day = earlier.ts.astimezone(self.zone), turn.ts.astimezone(self.zone).date()
         clock = "%H:%M" if said.date() == day else "%Y-%m-%d %H:%M"
-        return f" [{_name(earlier)}, {said:{clock}}: {evidence.quote}]"
+        return f" [{_name(earlier)}, {said:{clock}}: {evidence.quote.strip()}]"
 
     def _line(
         self, head: str, candidate: _Candidate, left: int, quote: str = "", note: str = ""

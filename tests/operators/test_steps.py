@@ -201,7 +201,6 @@ def test_a_memory_comes_from_before_its_window() -> None:
     memories = [[entry.id for entry in Summary.from_json(body).memory] for body in bodies]
     assert memories == [[], ["m0", "m1"], ["m0", "m1", "m2", "m3"]]
     second = Summary.from_json(bodies[1])
-    assert [(gap.utterance, gap.quote, gap.query) for gap in second.gaps] == [("m2", "it", "is it here")]
     assert second.tokens["memory"] == sum(entry.tokens for entry in second.memory)
 
 
