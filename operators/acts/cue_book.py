@@ -49,6 +49,7 @@ class CueBook:
         groups: what the group does or will do.
         keeps: a choice between ways ("we stick with").
         decides: words for decisions.
+        declares: a decision that is called one ("we decided to"); it needs no other cue.
         approves: assent to a proposal.
         concludes: the sentence draws a conclusion ("ok then").
         drops: something is cancelled, moved or replaced.
@@ -90,6 +91,7 @@ class CueBook:
     groups: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
     decides: tuple[str, ...] = ()
+    declares: tuple[str, ...] = ()
     approves: tuple[str, ...] = ()
     concludes: tuple[str, ...] = ()
     drops: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\w+(?:'\w+)?|[?!]")
 _MARKS = {
     "approves": re.compile(r"(?<!\w)\+1(?!\w)|\A\W*(?:👍|:(?:\+1|thumbsup|white_check_mark):)\W*\Z"),
     "recorded_decision": re.compile(
-        r"#(?:agreed|accepted|decision|approved|info)\b|\b(?:RESOLVED|DECISION|AGREED|RESOLUTION):"
+        r"#(?:agreed|accepted|decision|approved)\b|\b(?:RESOLVED|DECISION|AGREED|RESOLUTION):"
     ),
     "recorded_action": re.compile(r"#(?:action|todo)\b|\b(?:ACTION|TODO)(?: ITEM)?:"),
     "recorded_topic": re.compile(r"#(?:topic|startmeeting|endmeeting|link|chair)\b"),

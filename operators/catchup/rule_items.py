@@ -42,8 +42,12 @@ LEAST: Mapping[ActKind, float] = MappingProxyType({"decision": 0.4, "action": 0.
 """The lowest probability at which an act is shown."""
 OTHER_LANGUAGES = 0.6
 """What part of it suffices in other languages than English: few of their words were learned."""
+_EXPLICIT: Mapping[str, ActKind] = MappingProxyType(
+    {"declares": "decision", "recorded_decision": "decision", "recorded_action": "action"}
+)
 ANSWERS = 0.5
 """The lowest probability at which a message counts as the answer to a question."""
+_CONTENT = 2  # words with content
 _QUOTE = 100  # characters; a quote is extended to neighbouring sentences up to this length
 _LONGEST = 240
 
@@ -85,12 +89,21 @@ def find_items(
         english = one.message.analysed.lexicon.code == "en"
         share = 1.0 if english else OTHER_LANGUAGES
         likely = {kind: one.probabilities[kind] / (share * least) for kind, least in LEAST.items()}
+        for cue, kind in _EXPLICIT.items():
+            if cue in one.message.cues and not one.message.asks:
+                likely[kind] = max(likely[kind], 1.0)
         if one.answered(ANSWERS):
             del likely["question"]
         kind = max(likely, key=likely.__getitem__)
-        if likely[kind] >= 1 and one.message.sentences and not one.message.turn.author.bot:
+        if likely[kind] >= 1 and _says_something(one) and not one.message.turn.author.bot:
             found.append(_item(one, kind, acts, people, zone=zone, usual=usual))
     return found
+
+
+def _says_something(one: Acts) -> bool:
+    """Whether a message has words of its own: a vote such as `+1` is no line."""
+    analysed = one.message.analysed
+    return len(analysed.content) >= (_CONTENT if analysed.lexicon.spaced else 1)
 
 
 def _item(

@@ -30,7 +30,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chat]:
             HARBOR,
             ("Ana", "We decided to keep the old valve at berth seven."),
             ("Ben", "Cem, can you order the oil for the pump by Friday?"),
-            ("Eve", f"We decided to print it all. {MARKUP}"),
+            ("Eve", f"We decided to print {MARKUP}"),
             ("Cem", "I will call Oslo tomorrow about the missing invoice."),
         )
         chat.window(HARBOR, ("Ana", "Who has the key of the boat house?"), day=1)
