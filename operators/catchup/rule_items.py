@@ -95,15 +95,15 @@ def find_items(
         if one.answered(ANSWERS):
             del likely["question"]
         kind = max(likely, key=likely.__getitem__)
-        if likely[kind] >= 1 and _says_something(one, kind) and not one.message.turn.author.bot:
+        if likely[kind] >= 1 and _says_something(one) and not one.message.turn.author.bot:
             found.append(_item(one, kind, acts, people, zone=zone, usual=usual))
     return found
 
 
-def _says_something(one: Acts, kind: ActKind) -> bool:
-    """Whether a message has words of its own: a vote such as `+1` is no decision."""
+def _says_something(one: Acts) -> bool:
+    """Whether a message has words of its own: a vote such as `+1` is no line."""
     analysed = one.message.analysed
-    return len(analysed.content) >= (_CONTENT if kind == "decision" and analysed.lexicon.spaced else 1)
+    return len(analysed.content) >= (_CONTENT if analysed.lexicon.spaced else 1)
 
 
 def _item(
