@@ -53,7 +53,7 @@ from backscroll.operators.summary.record import Summary
 __all__ = ["Embed", "catch_up", "in_span"]
 
 _SHARES = {"for_me": 0.45, "decisions": 0.4, "actions": 0.4, "questions": 0.35, "highlights": 1.0}
-_KEPT = 0.15  # of the tokens, for highlights
+_KEPT = 0.1  # of the tokens, for highlights
 _LEAST_LINE = 8  # tokens
 Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 _OF_KIND = {"decision": "decisions", "action": "actions", "question": "questions", "highlight": "highlights"}
