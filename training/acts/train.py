@@ -131,7 +131,7 @@ def main(
 
 def _weights(examples: Sequence[AnnotatedTurns]) -> bytes:
     models = {form: train(examples, vectors=form == "vectors").to_json() for form in ("vectors", "words")}
-    return orjson.dumps({"version": 1, **models}) + b"\n"
+    return orjson.dumps({"version": 1, **models}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 if __name__ == "__main__":
