@@ -106,7 +106,8 @@ def _absence(row: Mapping[str, Any]) -> Absence:
             Action(frozenset(one["ids"]), str(one["owner"]), one["state"] == "open") for one in row["actions"]
         ),
         questions=tuple(
-            Question(str(one["id"]), str(one["state"]), frozenset(one["answers"])) for one in row["questions"]
+            Question(str(one["id"]), str(one["state"]), frozenset(one.get("answers", ())))
+            for one in row["questions"]
         ),
         for_reader=tuple(frozenset(one["ids"]) for one in row["for_reader"]),
     )

@@ -47,7 +47,7 @@ def candidates(around: Neighbourhood, question: int) -> list[int]:
 def answers_to(around: Neighbourhood, question: int, model: LinearModel) -> list[Answer]:
     """The messages that may answer a question, likeliest first."""
     found = [
-        Answer(place, model.probability((), more=model.weighed(answer_figures(around, question, place))))
+        Answer(place, model.probability(model.weighed(answer_figures(around, question, place))))
         for place in candidates(around, question)
     ]
     return sorted(found, key=lambda answer: (-answer.probability, answer.place))

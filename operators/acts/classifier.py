@@ -7,7 +7,7 @@ vectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -77,9 +77,9 @@ class Acts:
 
     Attributes:
         message: the message as read.
-        probabilities: of each kind.
+        probabilities: of each kind that was looked for.
         answers: the messages of others that may answer it, likeliest first; empty unless it may ask.
-        weight: for each kind and sentence of the message, how much the sentence speaks for it.
+        weight: for each of these kinds and each sentence of the message, how much the sentence speaks for it.
     """
 
     message: ReadMessage
@@ -116,7 +116,10 @@ def present(
 
 
 def find_acts(
-    messages: Sequence[ReadMessage], vectors: NDArray[np.float32] | None = None, model: ActModel | None = None
+    messages: Sequence[ReadMessage],
+    vectors: NDArray[np.float32] | None = None,
+    model: ActModel | None = None,
+    kinds: Iterable[ActKind] = KINDS,
 ) -> list[Acts]:
     """What each of some consecutive messages does.
 
@@ -124,9 +127,10 @@ def find_acts(
         messages: the messages, in order.
         vectors: their embeddings by the packaged model, `[messages, dimensions]`; None if there are none.
         model: the models; the packaged ones by default.
+        kinds: the kinds to look for.
     """
     model = model or ActModel.shipped(vectors=vectors is not None)
-    around = Neighbourhood(messages, vectors)
+    around, models = Neighbourhood(messages, vectors), {kind: model.kinds[kind] for kind in kinds}
     found = []
     for place, message in enumerate(messages):
         asking = is_question(around, place)
@@ -140,11 +144,13 @@ def find_acts(
             Acts(
                 message,
                 {
-                    kind: one.probability(features, vector) if asking or kind != "question" else 0.0
-                    for kind, one in model.kinds.items()
+                    kind: one.probability(one.total(features), vector)
+                    if asking or kind != "question"
+                    else 0.0
+                    for kind, one in models.items()
                 },
                 tuple(answers),
-                {kind: tuple(map(one.total, sentences)) for kind, one in model.kinds.items()},
+                {kind: tuple(map(one.total, sentences)) for kind, one in models.items()},
             )
         )
     return found

@@ -39,11 +39,9 @@ class LinearModel:
         """The weights of features that are present, together, in whatever order they come."""
         return fsum(self.weights.get(name, 0.0) for name in names)
 
-    def probability(
-        self, names: Iterable[str], vector: NDArray[np.float32] | None = None, more: float = 0.0
-    ) -> float:
-        """The probability for an instance with these features and this vector."""
-        score = self.bias + self.total(names) + more
+    def probability(self, evidence: float, vector: NDArray[np.float32] | None = None) -> float:
+        """The probability for an instance with this `total` or `weighed` of its features, and this vector."""
+        score = self.bias + evidence
         if vector is not None and self.vector is not None:
             score += float(self.vector @ vector)
         return 1 / (1 + exp(-max(-30.0, min(30.0, score))))

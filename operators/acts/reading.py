@@ -45,7 +45,7 @@ class ReadSentence:
 
 @dataclass(frozen=True)
 class ReadMessage:
-    """A message, its sentences, and the names of people in it."""
+    """A message and its sentences."""
 
     analysed: AnalysedTurn
     sentences: tuple[ReadSentence, ...]

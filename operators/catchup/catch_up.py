@@ -20,6 +20,13 @@ from numpy.typing import NDArray
 
 from backscroll.operators.acts.classifier import ActModel, Acts, find_acts
 from backscroll.operators.acts.reading import read_messages
+from backscroll.operators.catchup.act_items import (
+    CatchupItem,
+    asked_of,
+    find_highlights,
+    find_items,
+    quoted,
+)
 from backscroll.operators.catchup.context import ContextFinder, EarlierMessage, from_record, from_threads
 from backscroll.operators.catchup.digest import (
     SECTIONS,
@@ -33,18 +40,10 @@ from backscroll.operators.catchup.digest import (
 )
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Period
-from backscroll.operators.catchup.rule_items import (
-    CatchupItem,
-    asked_of,
-    find_highlights,
-    find_items,
-    main_book,
-    quoted,
-    shortened,
-)
 from backscroll.operators.history.offline import cut_turns
+from backscroll.operators.language.chat_language import main_book
 from backscroll.operators.language.salience import analyse_turns
-from backscroll.operators.language.sentences import sentences
+from backscroll.operators.language.sentences import sentences, shortened
 from backscroll.operators.language.tokens import count
 from backscroll.operators.messages import ChannelKey, Turn
 from backscroll.operators.stream.windows import Window, WindowCutter

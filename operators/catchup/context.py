@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 
-from backscroll.operators.catchup.rule_items import asks, shortened
+from backscroll.operators.acts.reading import asks
 from backscroll.operators.gaps.gap import GapDetector
 from backscroll.operators.history.channel import AsOf
 from backscroll.operators.language.lexicon import words
 from backscroll.operators.language.salience import AnalysedTurn
-from backscroll.operators.language.sentences import sentences
+from backscroll.operators.language.sentences import sentences, shortened, with_neighbours
 from backscroll.operators.memory.request import MemoryParameters, MemoryRequest, MemoryStrategy, MemoryTurn
 from backscroll.operators.memory.verbatim import build_verbatim
 from backscroll.operators.messages import Turn
@@ -126,12 +126,9 @@ def _quote(text: str, stems: Set[str] = frozenset()) -> str:
         said = list(words(text[slice(*spans[place])]))
         return len(stems & {word.stem for word in said}), len(said) > _TINY
 
-    first = last = max(range(len(spans)), key=lambda place: (*shared(place), -place))
-    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _QUOTE:
-        last += 1
-    while first > 0 and spans[last][1] - spans[first - 1][0] <= _QUOTE:
-        first -= 1
-    return shortened(text[spans[first][0] : spans[last][1]], _QUOTE)
+    best = max(range(len(spans)), key=lambda place: (*shared(place), -place))
+    start, end = with_neighbours(spans, best, best, _QUOTE)
+    return shortened(text[start:end], _QUOTE)
 
 
 def _answers(analysed: AnalysedTurn, previous: AnalysedTurn) -> bool:

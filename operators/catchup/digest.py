@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from backscroll.operators.catchup.act_items import CatchupItem, Kind
 from backscroll.operators.catchup.context import EarlierMessage
 from backscroll.operators.catchup.due_dates import Due
-from backscroll.operators.catchup.rule_items import CatchupItem, Kind
 from backscroll.operators.history.channel import ChannelHistory
 from backscroll.operators.language.phrasebook import PhraseBook
 from backscroll.operators.messages import ChannelKey, Turn

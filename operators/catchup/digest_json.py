@@ -11,9 +11,9 @@ from typing import Literal, NotRequired
 import orjson
 from typing_extensions import TypedDict
 
+from backscroll.operators.catchup.act_items import Kind
 from backscroll.operators.catchup.digest import Advice, ChannelDigest, DigestItem
 from backscroll.operators.catchup.period import Period
-from backscroll.operators.catchup.rule_items import Kind
 from backscroll.operators.messages import ChannelKey, Turn, format_time
 
 __all__ = ["VERSION", "CatchUpFields", "to_json"]

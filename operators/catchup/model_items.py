@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from backscroll.operators.catchup.act_items import CatchupItem
 from backscroll.operators.catchup.digest import ChannelRead, Suggested
 from backscroll.operators.catchup.due_dates import find_due
-from backscroll.operators.catchup.rule_items import CatchupItem
 from backscroll.operators.language.chat_language import book_of, main_book
 from backscroll.operators.language.identify import language_name
 from backscroll.operators.language.lexicon import Lexicon, words

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
-__all__ = ["sentences"]
+__all__ = ["sentences", "shortened", "with_neighbours"]
 
 _WORD = re.compile(r"\w")
 _LINES = re.compile(r"[^\n]+")
@@ -44,6 +44,29 @@ def sentences(text: str) -> tuple[tuple[int, int], ...]:
                 else:
                     spans.append((left, right))
     return tuple(spans)
+
+
+def with_neighbours(
+    spans: Sequence[tuple[int, int]], first: int, last: int, characters: int
+) -> tuple[int, int]:
+    """Where `spans[first:last + 1]` begin and end, with the sentences after and before them that fit.
+
+    Neighbours are added, those after it first, while all together have at most `characters`.
+    """
+    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= characters:
+        last += 1
+    while first > 0 and spans[last][1] - spans[first - 1][0] <= characters:
+        first -= 1
+    return spans[first][0], spans[last][1]
+
+
+def shortened(text: str, characters: int) -> str:
+    """A text on one line, cut at a word and ended with an ellipsis if it is longer than `characters`."""
+    line = " ".join(text.split())
+    if len(line) <= characters:
+        return line
+    head = line[:characters]
+    return (head.rsplit(" ", 1)[0] if " " in head[characters // 2 :] else head) + " …"
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.history.channel import AsOf
 from backscroll.operators.index.embedder import Embedder
 from backscroll.operators.language.lexicon import words
-from backscroll.operators.language.sentences import sentences
+from backscroll.operators.language.sentences import sentences, shortened
 from backscroll.operators.memory.additive import AdditiveModel
 from backscroll.operators.memory.request import MemoryTurn
 from backscroll.operators.messages import Turn
@@ -186,7 +186,7 @@ def _quote(exchange: Exchange, position: int, gap: Gap) -> str:
         )
 
     quotes = [
-        _shortened(text[spans[first][0] : spans[last][1]])
+        _fitting(text[spans[first][0] : spans[last][1]])
         for first in range(len(spans))
         for last in range(first, len(spans))
         if last == first or spans[last][1] - spans[first][0] <= _QUOTE
@@ -194,8 +194,5 @@ def _quote(exchange: Exchange, position: int, gap: Gap) -> str:
     return max(quotes, key=weight)
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= _QUOTE:
-        return text
-    head = text[: _QUOTE - 2]
-    return (head.rsplit(None, 1)[0] if " " in head[_QUOTE // 2 :] else head) + " …"
+def _fitting(text: str) -> str:
+    return text if len(text) <= _QUOTE else shortened(text, _QUOTE - 2)

@@ -20,6 +20,7 @@ from backscroll.operators.acts.reading import read_messages
 from backscroll.operators.gaps.gap import Gap
 from backscroll.operators.language.lexicon import words
 from backscroll.operators.language.salience import analyse_turns
+from backscroll.operators.language.sentences import with_neighbours
 from backscroll.operators.language.tokens import count, decode, encode
 from backscroll.operators.messages import Turn
 from backscroll.operators.summary.evidence import Evidence
@@ -79,7 +80,7 @@ class ExtractiveSummarizer:
         names = {turn.author.name for turn in turns if not turn.author.bot}
         candidates = [
             _Candidate(acts, resolved.get(acts.message.turn.id))
-            for acts in find_acts(read_messages(analyse_turns(turns), names))
+            for acts in find_acts(read_messages(analyse_turns(turns), names), kinds=("point",))
             if acts.message.turn.text.strip()
         ]
         candidates.sort(key=lambda candidate: (-candidate.score, candidate.turn.seq))
@@ -181,14 +182,9 @@ def _extents(acts: Acts, quoted: tuple[int, int] | None) -> list[tuple[int, int]
     spans = [(sentence.start, sentence.end) for sentence in acts.message.sentences]
     if not spans:
         return []
-    core = [spans[acts.best_sentence("point")]]
+    first = last = acts.best_sentence("point")
     if quoted is not None:
-        core = [span for span in spans if span[1] > quoted[0] and span[0] < quoted[1]] or core
-    first, last = core[0][0], core[-1][1]
-    while (after := next((end for start, end in spans if start >= last), None)) and after - first <= _QUOTE:
-        last = after
-    while (before := max((start for start, _ in spans if start < first), default=None)) is not None:
-        if last - before > _QUOTE:
-            break
-        first = before
-    return list(dict.fromkeys([(first, last), (core[0][0], core[-1][1])]))
+        at = [place for place, span in enumerate(spans) if span[1] > quoted[0] and span[0] < quoted[1]]
+        first, last = (at[0], at[-1]) if at else (first, last)
+    core = spans[first][0], spans[last][1]
+    return list(dict.fromkeys([with_neighbours(spans, first, last, _QUOTE), core]))

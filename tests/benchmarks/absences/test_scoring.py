@@ -6,8 +6,8 @@ from typing import Any
 
 from backscroll.benchmarks.absences.annotations import Absence, Action, Point, Question
 from backscroll.benchmarks.absences.scoring import score, total
+from backscroll.operators.catchup.act_items import Kind
 from backscroll.operators.catchup.digest import ChannelDigest, DigestItem, LeftOut
-from backscroll.operators.catchup.rule_items import Kind
 from backscroll.operators.language.chat_language import main_book
 from backscroll.operators.messages import ChannelKey
 from support.building import turn

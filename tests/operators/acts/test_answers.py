@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from backscroll.operators.acts.answers import answer_figures, answers_to, candidates, is_question
 from backscroll.operators.acts.features import Neighbourhood
 from backscroll.operators.acts.linear import LinearModel
-from backscroll.operators.catchup.rule_items import ANSWERS
+from backscroll.operators.catchup.act_items import ANSWERS
 from support.acting import acts_of, read
 from support.building import HashingEmbedder
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from backscroll.operators.acts.classifier import KINDS, WEIGHTS, ActKind, ActModel, find_acts, present
 from backscroll.operators.acts.features import Neighbourhood
 from backscroll.operators.acts.linear import LinearModel
-from backscroll.operators.catchup.rule_items import LEAST
+from backscroll.operators.catchup.act_items import LEAST
 from support.acting import CHATS, ENGLISH, SMALL_TALK, acts_of, read
 from support.building import HashingEmbedder
 

@@ -17,17 +17,17 @@ def logistic(score: float) -> float:
     return 1 / (1 + exp(-score))
 
 
-def test_a_probability_adds_the_bias_the_features_the_vector_and_the_rest() -> None:
+def test_a_probability_adds_the_bias_the_features_and_the_vector() -> None:
     vector = np.array([1.0, 9.0, 0.25], np.float32)
-    assert MODEL.probability(()) == pytest.approx(logistic(-1))
-    assert MODEL.probability(["a", "b", "unknown"]) == pytest.approx(logistic(0.5))
-    assert MODEL.probability(["a"], vector) == pytest.approx(logistic(1.5))
-    assert MODEL.probability(["a"], vector, more=1.5) == pytest.approx(logistic(3.0))
+    assert MODEL.probability(0.0) == pytest.approx(logistic(-1))
+    assert MODEL.probability(MODEL.total(["a", "b", "unknown"])) == pytest.approx(logistic(0.5))
+    assert MODEL.probability(MODEL.total(["a"]), vector) == pytest.approx(logistic(1.5))
+    assert MODEL.probability(MODEL.weighed({"a": 1.75}), vector) == pytest.approx(logistic(3.0))
 
 
 def test_a_model_without_weights_for_a_vector_ignores_it() -> None:
     model = LinearModel(0.0, {"a": 1.0})
-    assert model.probability(["a"], np.ones(3, np.float32)) == model.probability(["a"])
+    assert model.probability(1.0, np.ones(3, np.float32)) == model.probability(1.0)
 
 
 def test_totals_and_weighed_figures() -> None:
@@ -37,8 +37,8 @@ def test_totals_and_weighed_figures() -> None:
 
 
 @given(st.floats(-1e6, 1e6))
-def test_a_probability_stays_between_0_and_1(more: float) -> None:
-    assert 0 <= MODEL.probability((), more=more) <= 1
+def test_a_probability_stays_between_0_and_1(evidence: float) -> None:
+    assert 0 <= MODEL.probability(evidence) <= 1
 
 
 def test_a_model_is_the_same_after_json() -> None:

@@ -15,7 +15,7 @@ from threading import Barrier
 
 import pytest
 
-from backscroll.operators.catchup.rule_items import asks
+from backscroll.operators.acts.reading import asks
 from backscroll.operators.language import lexicon as cues
 from backscroll.operators.language import phrasebook, quantities
 from backscroll.operators.language.chat_language import book_of, main_book

@@ -67,7 +67,7 @@ def test_vectors_are_weighed_if_there_are_any() -> None:
     assert model.vector is not None
     assert model.vector.shape == (3,)
     assert model.vector[0] > 10 * abs(model.vector[1:]).max() > 0
-    assert model.probability((), vectors[DECISIONS.index(True)]) > 0.5
+    assert model.probability(0.0, vectors[DECISIONS.index(True)]) > 0.5
     assert fit_present(examples(), FitSettings())["decision"].vector is None
 
 
@@ -86,7 +86,7 @@ def test_a_figure_that_never_changes_gets_no_weight() -> None:
     rows = [{"same": 2.0, "flips": float(n % 2)} for n in range(200)]
     model = fit_figures(rows, [n % 2 == 1 for n in range(200)])
     assert model.weights["same"] == 0
-    chance = [model.probability((), more=model.weighed(row)) for row in rows[:2]]
+    chance = [model.probability(model.weighed(row)) for row in rows[:2]]
     assert chance[0] < 0.1
     assert chance[1] > 0.9
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from backscroll.operators.acts.answers import Answer
 from backscroll.operators.acts.classifier import KINDS, ActKind, Acts
-from backscroll.operators.catchup.people import Person
-from backscroll.operators.catchup.rule_items import (
+from backscroll.operators.catchup.act_items import (
     ANSWERS,
     CatchupItem,
     find_highlights,
     find_items,
-    main_book,
     quoted,
 )
+from backscroll.operators.catchup.people import Person
+from backscroll.operators.language.chat_language import main_book
 from backscroll.operators.language.salience import analyse_turns
 from support.acting import CHATS, ENGLISH, SMALL_TALK, acts_of
 from support.chats import chat

@@ -14,35 +14,24 @@ from datetime import tzinfo
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from backscroll.operators.acts.classifier import ActKind, Acts
-from backscroll.operators.acts.reading import ReadSentence, asks
+from backscroll.operators.acts.classifier import Acts
+from backscroll.operators.acts.reading import ReadSentence
 from backscroll.operators.catchup.due_dates import Due, find_due
 from backscroll.operators.catchup.people import Person, addressed
 from backscroll.operators.language.chat_language import book_of, main_book
 from backscroll.operators.language.phrasebook import PhraseBook
-from backscroll.operators.language.sentences import sentences
+from backscroll.operators.language.sentences import sentences, shortened, with_neighbours
 from backscroll.operators.messages import Turn
 
-__all__ = [
-    "ANSWERS",
-    "CatchupItem",
-    "Kind",
-    "asked_of",
-    "asks",
-    "book_of",
-    "find_highlights",
-    "find_items",
-    "main_book",
-    "quoted",
-    "shortened",
-]
+__all__ = ["ANSWERS", "LEAST", "CatchupItem", "Kind", "asked_of", "find_highlights", "find_items", "quoted"]
 
 Kind: TypeAlias = Literal["decision", "action", "question", "highlight", "mention", "reply"]
-LEAST: Mapping[ActKind, float] = MappingProxyType({"decision": 0.4, "action": 0.4, "question": 0.35})
+Act: TypeAlias = Literal["decision", "action", "question"]
+LEAST: Mapping[Act, float] = MappingProxyType({"decision": 0.4, "action": 0.4, "question": 0.35})
 """The lowest probability at which an act is shown."""
-OTHER_LANGUAGES = 0.6
+_OTHER_LANGUAGES = 0.6
 """What part of it suffices in other languages than English: few of their words were learned."""
-_EXPLICIT: Mapping[str, ActKind] = MappingProxyType(
+_EXPLICIT: Mapping[str, Act] = MappingProxyType(
     {"declares": "decision", "recorded_decision": "decision", "recorded_action": "action"}
 )
 ANSWERS = 0.5
@@ -57,8 +46,8 @@ class CatchupItem:
     """An item: its kind, its turn, its verbatim text, and a score in [0, 2] for its importance.
 
     `owner` is who has to act and `due` by when. `asks` is true for a question, even if the item is an
-    action (`can you ...?`), and `to` is the person addressed. `also` holds the further messages that a
-    model's text cites.
+    action (`can you ...?`). `also` holds the further messages that the line cites: the question that it
+    answers, or those of a model's text.
     """
 
     kind: Kind
@@ -68,7 +57,6 @@ class CatchupItem:
     owner: str | None = None
     due: Due | None = None
     asks: bool = False
-    to: Person | None = None
     also: tuple[Turn, ...] = ()
 
 
@@ -87,7 +75,7 @@ def find_items(
     usual = main_book([one.message.analysed for one in acts])
     for one in acts[first:]:
         english = one.message.analysed.lexicon.code == "en"
-        share = 1.0 if english else OTHER_LANGUAGES
+        share = 1.0 if english else _OTHER_LANGUAGES
         likely = {kind: one.probabilities[kind] / (share * least) for kind, least in LEAST.items()}
         for cue, kind in _EXPLICIT.items():
             if cue in one.message.cues and not one.message.asks:
@@ -108,7 +96,7 @@ def _says_something(one: Acts) -> bool:
 
 def _item(
     one: Acts,
-    kind: ActKind,
+    kind: Act,
     acts: Sequence[Acts],
     people: Sequence[Person],
     *,
@@ -119,12 +107,9 @@ def _item(
     sentence = message.sentences[one.best_sentence(kind)]
     text = quoted(turn.text, sentence.start, sentence.end)
     said = message.analysed.text[sentence.start : sentence.end]
-    to = addressed(said, [person for person in people if not person.wrote(turn.author)])
     score = one.probabilities[kind]
-    if kind == "decision":
-        return CatchupItem("decision", turn, text, score, to=to)
-    if kind == "question":
-        return CatchupItem("question", turn, text, score, asks=True, to=to)
+    if kind != "action":
+        return CatchupItem(kind, turn, text, score, asks=kind == "question")
     book = book_of(message.analysed, usual)
     day = turn.ts.astimezone(zone).date()
     stated = " ".join(
@@ -132,7 +117,7 @@ def _item(
     )
     due = find_due(said, day, book) or find_due(stated, day, book)
     owner = _owner(one, sentence, acts, people, book)
-    return CatchupItem("action", turn, text, score, owner, due, sentence.asks, to)
+    return CatchupItem("action", turn, text, score, owner, due, sentence.asks)
 
 
 def asked_of(one: Acts, person: Person, zone: tzinfo, usual: PhraseBook) -> CatchupItem | None:
@@ -144,7 +129,7 @@ def asked_of(one: Acts, person: Person, zone: tzinfo, usual: PhraseBook) -> Catc
             due = find_due(said, turn.ts.astimezone(zone).date(), book_of(message.analysed, usual))
             text = quoted(turn.text, sentence.start, sentence.end)
             score = one.probabilities["action"]
-            return CatchupItem("action", turn, text, score, person.name, due, sentence.asks, person)
+            return CatchupItem("action", turn, text, score, person.name, due, sentence.asks)
     return None
 
 
@@ -207,21 +192,8 @@ def quoted(text: str, start: int, end: int) -> str:
     at = [place for place, span in enumerate(spans) if span[1] > start and span[0] < end]
     if not at:
         return shortened(text[start:end], _LONGEST)
-    first, last = at[0], at[-1]
-    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _QUOTE:
-        last += 1
-    while first > 0 and spans[last][1] - spans[first - 1][0] <= _QUOTE:
-        first -= 1
-    return shortened(text[spans[first][0] : spans[last][1]], _LONGEST)
-
-
-def shortened(text: str, characters: int) -> str:
-    """A text on one line, cut at a word and ended with an ellipsis if it is longer than `characters`."""
-    line = " ".join(text.split())
-    if len(line) <= characters:
-        return line
-    head = line[:characters]
-    return (head.rsplit(" ", 1)[0] if " " in head[characters // 2 :] else head) + " …"
+    start, end = with_neighbours(spans, at[0], at[-1], _QUOTE)
+    return shortened(text[start:end], _LONGEST)
 
 
 def _named_owner(sentence: str, people: Sequence[Person], book: PhraseBook) -> str | None:
