@@ -22,7 +22,6 @@ from backscroll.operators.acts.classifier import ActModel, Acts, find_acts
 from backscroll.operators.acts.reading import read_messages
 from backscroll.operators.catchup.act_items import (
     CatchupItem,
-    asked_of,
     find_highlights,
     find_items,
     quoted,
@@ -38,6 +37,7 @@ from backscroll.operators.catchup.digest import (
     Suggested,
     line,
 )
+from backscroll.operators.catchup.for_me import ForMe
 from backscroll.operators.catchup.people import Person
 from backscroll.operators.catchup.period import Period
 from backscroll.operators.history.offline import cut_turns
@@ -60,9 +60,6 @@ _LEAST_TOKENS = 60  # per channel
 _LEAST_POINT, _LEAST_SALIENCE = 0.08, 0.25  # a highlight reaches one of them
 _LEANING = frozenset({"things", "people", "connects", "answers", "decides"})
 _OPENING = 12  # characters
-_REPLIES = 0.3  # the lowest probability at which a message answers the user
-_TELLING = 0.2  # the lowest probability of a point at which talk about the user concerns them
-_SAYS_SOMETHING = 2  # content words
 _ASKED = 100  # characters of a question that a line answers
 _MOST_EMBEDDED = 2_000  # messages of a channel; more would take too long
 _BEFORE = 12  # messages before the period, which those in it may answer
@@ -134,11 +131,10 @@ class _DigestBuilder:
         self.by_rules = self.model is None or self.model.degraded is not None
         self.live = [turn for turn in self.inside if not turn.deleted]
         self.known = {turn.id: turn for turn in self.channel.turns if not turn.deleted}
-        self.analysed_turns = analyse_turns(self.live)
-        self.book = main_book(self.analysed_turns)
         self.acts, self.first = self._acts()
+        self.analysed_turns = [one.message.analysed for one in self.acts[self.first :]]
+        self.book = main_book(self.analysed_turns)
         self.threads = from_threads(self.analysed_turns, self.known)
-        self.alone = len({turn.author.id for turn in self.channel.turns if not turn.deleted}) == 2
         self.parts = list(self._windows())
         self.part_of = {turn.id: place for place, part in enumerate(self.parts) for turn in part.turns}
         self.records = {place: self._record(part) for place, part in enumerate(self.parts)}
@@ -180,9 +176,9 @@ class _DigestBuilder:
     def _acts(self) -> tuple[list[Acts], int]:
         """What the messages of the period and the few before it do, and the place of the period's first."""
         start = self.live[0].seq if self.live else 0
-        earlier = [turn for turn in self.channel.turns if turn.seq < start and not turn.deleted][-_BEFORE:]
+        earlier = [turn for turn in self.known.values() if turn.seq < start][-_BEFORE:]
         turns = [*earlier, *self.live]
-        names = {turn.author.name for turn in self.channel.turns if not turn.deleted and not turn.author.bot}
+        names = {turn.author.name for turn in self.known.values() if not turn.author.bot}
         read = read_messages(analyse_turns(turns), names)
         embeds = self.embed if len(turns) <= _MOST_EMBEDDED else None
         vectors = None if embeds is None else embeds([turn.text for turn in turns])
@@ -214,12 +210,12 @@ class _DigestBuilder:
         """The candidate items by section, best first."""
         by_id = self._found()
         highlights = {item.turn.id: item for item in find_highlights(self.acts, first=self.first)}
-        to_me = self._answers_to_me()
+        for_me = self._for_me()
         sections: dict[str, list[CatchupItem]] = {name: [] for name in SECTIONS}
         for one in self.acts[self.first :]:
             turn = one.message.turn
             found = by_id.get(turn.id)
-            mine = None if self.me is None else self._for_me(one, found, self.me, to_me)
+            mine = None if for_me is None else for_me.item(one, found)
             if mine is not None:
                 sections["for_me"].append(mine)
             elif found is not None:
@@ -234,15 +230,20 @@ class _DigestBuilder:
             sections["highlights"] = [self._anything()]
         return sections
 
-    def _answers_to_me(self) -> dict[str, Acts]:
-        """The messages that probably answer a question of the user, by id, with the question."""
-        found = dict[str, Acts]()
-        for one in self.acts:
-            if self.me is not None and self.me.wrote(one.message.turn.author):
-                for answer in one.answers:
-                    if answer.probability >= _REPLIES:
-                        found.setdefault(self.acts[answer.place].message.turn.id, one)
-        return found
+    def _for_me(self) -> ForMe | None:
+        """Tells what concerns the user; None if nobody is named."""
+        if self.me is None:
+            return None
+        return ForMe(
+            me=self.me,
+            acts=self.acts,
+            known=self.known,
+            period=self.part_of.keys(),
+            threads=self.threads,
+            alone=len({turn.author.id for turn in self.known.values()}) == 2,
+            zone=self.zone,
+            book=self.book,
+        )
 
     def _anything(self) -> CatchupItem:
         """The most salient message as a line."""
@@ -259,42 +260,6 @@ class _DigestBuilder:
         people = [Person.named(author.id, authors.values()) for author in authors.values() if not author.bot]
         items = find_items(self.acts, people, self.zone, first=self.first)
         return {item.turn.id: item for item in items}
-
-    def _for_me(
-        self, one: Acts, found: CatchupItem | None, me: Person, to_me: Mapping[str, Acts]
-    ) -> CatchupItem | None:
-        """The item if it concerns the user; questions and actions score higher than the rest."""
-        turn, told = one.message.turn, one.probabilities["point"]
-        owns = found is not None and found.kind == "action" and found.owner == me.name
-        if me.wrote(turn.author):
-            return replace(found, score=2 + found.score) if owns and found is not None else None
-        answered = self.known.get(turn.reply_to or "")
-        replies = (answered is not None and me.wrote(answered.author)) or turn.id in to_me
-        names = me.is_mentioned(turn.text)
-        if owns and found is not None:
-            return replace(found, score=3 + found.score)
-        if (asked := asked_of(one, me, self.zone, self.book)) is not None:
-            return replace(asked, score=3 + asked.score)
-        if found is not None and found.asks and (names or replies or self.alone):
-            return replace(found, kind="question", score=3 + found.score)
-        if not replies and _says_little(one, me):
-            return None
-        if names and found is not None and not self.alone:
-            return replace(found, score=1 + found.score)
-        spoken_to = any("calls" in sentence.cues for sentence in one.message.sentences) or "@" in turn.text
-        if names and not self.alone and (spoken_to or told >= _TELLING):
-            return CatchupItem("mention", turn, self._mentioning(turn, me), 1 + told)
-        if replies and not self.alone:
-            start, end = (sentences(turn.text) or ((0, len(turn.text)),))[0]
-            also = (to_me[turn.id].message.turn,) if turn.id in to_me and turn.id not in self.threads else ()
-            inside = tuple(more for more in also if more.id in self.part_of)
-            return CatchupItem("reply", turn, quoted(turn.text, start, end), told, also=inside)
-        return None
-
-    def _mentioning(self, turn: Turn, me: Person) -> str:
-        spans = sentences(turn.text) or ((0, len(turn.text)),)
-        spans_with = [span for span in spans if me.is_mentioned(turn.text[slice(*span)])]
-        return quoted(turn.text, *(spans_with or spans)[0])
 
     def _choose(
         self, candidates: Mapping[str, list[CatchupItem]], tokens: int
@@ -405,14 +370,6 @@ class _DigestBuilder:
         ):
             return "skim"
         return "skip"
-
-
-def _says_little(one: Acts, me: Person) -> bool:
-    """Whether a message to the user only greets, thanks or reacts."""
-    called = {word.casefold() for name in me.names for word in name.split()}
-    content = [word for word in one.message.analysed.content if word.lower not in called]
-    polite = all({"social", "thanks"} & sentence.cues for sentence in one.message.sentences)
-    return polite or (len(content) < _SAYS_SOMETHING and not one.message.asks)
 
 
 def _why(item: CatchupItem) -> Literal["question", "action", "mention", "reply"]:
